@@ -1,0 +1,190 @@
+package jsonrpc
+
+import (
+	"bytes"
+	"strings"
+)
+
+// member is a key of the envelope.
+type member uint8
+
+const (
+	keyVersion member = iota
+	keyID
+	keyMethod
+	keyParams
+	keyResult
+	keyError
+	keyOther
+)
+
+var names = [keyOther]string{"jsonrpc", "id", "method", "params", "result", "error"}
+
+// longestKey is how long a key can be that is known or folds to a known one: "jsonrpc" with a long s for its s.
+const longestKey = 8
+
+// lookup finds the member for a key without its quotes. If it is spelt differently, spelling is how.
+func lookup(raw []byte) (m member, spelling string) {
+	if len(raw) > longestEscape*longestKey {
+		return keyOther, ""
+	}
+	var store [longestEscape * longestKey]byte
+	key := raw
+	if bytes.IndexByte(raw, '\\') >= 0 {
+		key, _ = appendDecoded(store[:0], raw)
+	}
+	if len(key) > longestKey {
+		return keyOther, ""
+	}
+	for m := range keyOther {
+		if string(key) == names[m] {
+			return m, ""
+		}
+	}
+	// Unicode's folding, since that is encoding/json's: to a reader in Go, "paramſ" is "params".
+	for m := range keyOther {
+		if strings.EqualFold(string(key), names[m]) {
+			return m, string(key)
+		}
+	}
+	return keyOther, ""
+}
+
+// envelope is what has been read of a message.
+type envelope struct {
+	Message
+	seen    [keyOther]bool
+	idTwice bool
+	nullID  []byte // an id of null, which not every message may have
+}
+
+// message reads the message at i. If there is a fault, only the ID it returns means anything.
+func (s *scanner) message() Message {
+	if s.i >= len(s.b) || s.b[s.i] != '{' {
+		s.invalid("a message must be an object")
+		s.value(0)
+		return Message{}
+	}
+	s.enter(1)
+	var e envelope
+	start := s.i
+	for first := true; ; first = false {
+		raw, ok := s.key(first)
+		if !ok {
+			break
+		}
+		key, spelling := lookup(raw)
+		switch {
+		case spelling != "":
+			s.invalid(`key "` + spelling + `" must be written "` + names[key] + `"`)
+			key = keyOther
+		case key != keyOther && e.seen[key]:
+			s.invalid(`duplicate key "` + names[key] + `"`)
+			e.idTwice = e.idTwice || key == keyID
+		case key != keyOther:
+			e.seen[key] = true
+		}
+		from := s.i
+		if !s.value(1) {
+			break
+		}
+		if key != keyOther {
+			s.member(&e, key, s.b[from:s.i:s.i])
+		}
+	}
+	if e.idTwice {
+		e.ID = nil
+	}
+	if s.fault == nil {
+		e.Raw = s.b[start:s.i:s.i]
+		s.classify(&e)
+	}
+	return e.Message
+}
+
+// member checks the value of a known key, and keeps it.
+func (s *scanner) member(e *envelope, key member, v []byte) {
+	switch key {
+	case keyVersion:
+		if !isString(v, "2.0") {
+			s.invalid(`"jsonrpc" must be "2.0"`)
+		}
+	case keyID:
+		switch c := v[0]; {
+		case c == '"':
+			e.ID = v
+		case c == '-' || '0' <= c && c <= '9':
+			// A number at the end of a body may be the beginning of another one.
+			if s.i < len(s.b) && (isSpace(s.b[s.i]) || s.b[s.i] == ',' || s.b[s.i] == '}') {
+				e.ID = v
+			}
+		case c == 'n':
+			e.nullID = v
+		default:
+			s.invalid(`"id" must be a string or a number`)
+		}
+	case keyMethod:
+		if len(v) <= 2 || v[0] != '"' {
+			s.invalid(`"method" must be a string that is not empty`)
+			return
+		}
+		e.Method = v[1 : len(v)-1 : len(v)-1]
+		if bytes.IndexByte(e.Method, '\\') >= 0 {
+			e.Method, _ = appendDecoded(nil, e.Method)
+		}
+	case keyParams:
+		switch v[0] {
+		case '{':
+			e.Params = v
+		case 'n':
+			// As if it were not there: some clients write all fields they know.
+		case '[':
+			s.invalid(`"params" must be an object: positional parameters are not supported`)
+		default:
+			s.invalid(`"params" must be an object`)
+		}
+	case keyResult:
+		e.Result = v
+	case keyError:
+		if v[0] != '{' {
+			s.invalid(`"error" must be an object`)
+			return
+		}
+		e.Err = v
+	}
+}
+
+// classify decides what a message is, from the keys it has, once all are read.
+func (s *scanner) classify(e *envelope) {
+	method, result, failure := e.seen[keyMethod], e.seen[keyResult], e.seen[keyError]
+	switch {
+	case !e.seen[keyVersion]:
+		s.invalid(`key "jsonrpc" is missing`)
+	case method && result:
+		s.invalid(`"method" and "result" in one message`)
+	case method && failure:
+		s.invalid(`"method" and "error" in one message`)
+	case result && failure:
+		s.invalid(`"result" and "error" in one message`)
+	case !method && !result && !failure:
+		s.invalid(`none of "method", "result" and "error"`)
+	case !method && !e.seen[keyID]:
+		s.invalid(`a response without "id"`)
+	case e.nullID != nil && !failure:
+		s.invalid(`"id" must not be null`)
+	case method && e.seen[keyID]:
+		e.Kind = Request
+	case method:
+		e.Kind = Notification
+	case result:
+		e.Kind = Result
+	default:
+		e.Kind = Failure
+		if e.nullID != nil {
+			e.ID = e.nullID
+		}
+	}
+	if !method {
+		e.Params = nil
+	}
+}

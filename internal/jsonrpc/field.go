@@ -1,0 +1,68 @@
+package jsonrpc
+
+import (
+	"bytes"
+	"math"
+)
+
+// Field returns the value of an object's member as it is written, or of a member of a member and so on along the path. Keys are
+// compared after decoding, with regard to case. If an object has a key twice, the last one counts, as with most decoders. An
+// empty path means obj itself.
+//
+// obj must be valid JSON: then there is no value if and only if there is no such member. Of anything else no more is promised
+// than that a value found is a part of obj.
+func Field(obj []byte, path ...string) ([]byte, bool) {
+	v := obj[space(obj, 0):]
+	for _, name := range path {
+		var ok bool
+		if v, ok = lastMember(v, name); !ok {
+			return nil, false
+		}
+	}
+	if len(v) == 0 {
+		return nil, false
+	}
+	return v, true
+}
+
+func lastMember(obj []byte, name string) (v []byte, ok bool) {
+	if len(obj) == 0 || obj[0] != '{' {
+		return nil, false
+	}
+	s := scanner{b: obj, limit: math.MaxInt}
+	for first := true; ; first = false {
+		key, more := s.key(first)
+		if !more {
+			break
+		}
+		from := s.i
+		if !s.value(1) {
+			break
+		}
+		if equal(key, name) {
+			v, ok = s.b[from:s.i:s.i], true
+		}
+	}
+	if s.fault != nil {
+		return nil, false
+	}
+	return v, ok
+}
+
+// isString reports whether a JSON value is the given string.
+func isString(v []byte, text string) bool {
+	return len(v) >= 2 && v[0] == '"' && equal(v[1:len(v)-1], text)
+}
+
+// equal compares what is between a JSON string's quotes with a decoded string.
+func equal(raw []byte, text string) bool {
+	if bytes.IndexByte(raw, '\\') < 0 {
+		return string(raw) == text
+	}
+	if len(raw) > longestEscape*len(text) {
+		return false
+	}
+	var store [128]byte
+	got, ok := appendDecoded(store[:0], raw)
+	return ok && string(got) == text
+}

@@ -1,0 +1,95 @@
+package jsonrpc
+
+// Kind is what a message is.
+type Kind uint8
+
+const (
+	Request      Kind = iota // asks, and waits for a response
+	Notification             // tells
+	Result                   // answers a request
+	Failure                  // answers a request, with an error
+)
+
+// Message is a message's envelope. It points into the body it was parsed from.
+type Message struct {
+	Kind   Kind
+	ID     []byte // as it was written (`1`, `1.5`, `"1"`); nil in a Notification; may be `null` in a Failure
+	Method []byte // the decoded name, without quotes: a part of the body unless it has escapes; nil in a response
+	Params []byte // an object, nil if absent; always nil in a response
+	Result []byte // any value, in a Result
+	Err    []byte // an object, in a Failure
+	Raw    []byte // the whole message, without the white space around it
+}
+
+// Parse reads a body that is one message, nested at most depth levels deep. With an error, which is always an *Error, the
+// Message is empty but for the ID, if it is known.
+func Parse(body []byte, depth int) (Message, error) {
+	s := scanner{b: body, limit: depth}
+	if !s.begin() {
+		return Message{}, s.fault
+	}
+	m := s.message()
+	if !s.broken() {
+		s.end()
+	}
+	if s.fault != nil {
+		return Message{ID: m.ID}, s.fault
+	}
+	return m, nil
+}
+
+// IsBatch reports whether a body can only be an array: whether ParseBatch is to read it, or Parse.
+func IsBatch(body []byte) bool {
+	i := space(body, 0)
+	return i < len(body) && body[i] == '['
+}
+
+// ParseBatch reads a body that is an array of messages, one or more, and appends them to dst. The array does not count for depth.
+// With an error, dst has grown by the messages before the first faulty one. The error's reason begins with the number of that
+// message ("message 3: …"), counted from 1, unless the fault is in the array itself.
+func ParseBatch(dst []Message, body []byte, depth int) ([]Message, error) {
+	s := scanner{b: body, limit: depth}
+	if s.begin() && s.batch(&dst) {
+		s.end()
+	}
+	if s.fault != nil {
+		return dst, s.fault
+	}
+	return dst, nil
+}
+
+// batch reads an array of messages. It returns false if the body is not JSON.
+func (s *scanner) batch(dst *[]Message) bool {
+	if s.i >= len(s.b) || s.b[s.i] != '[' {
+		s.invalid("a batch must be an array")
+		return s.value(0)
+	}
+	s.i = space(s.b, s.i+1)
+	if s.i < len(s.b) && s.b[s.i] == ']' {
+		s.i++
+		s.invalid("an empty batch")
+		return true
+	}
+	for n := 1; ; n++ {
+		s.part = n
+		m := s.message()
+		if s.broken() {
+			return false
+		}
+		s.part = 0
+		if s.fault == nil {
+			*dst = append(*dst, m)
+		}
+		s.i = space(s.b, s.i)
+		switch {
+		case s.i < len(s.b) && s.b[s.i] == ',':
+			s.i = space(s.b, s.i+1)
+		case s.i < len(s.b) && s.b[s.i] == ']':
+			s.i++
+			return true
+		default:
+			s.syntax(s.i, "',' or ']'")
+			return false
+		}
+	}
+}

@@ -1,0 +1,55 @@
+// Package sse writes and reads text/event-stream, the format of server-sent
+// events (https://html.spec.whatwg.org/multipage/server-sent-events.html).
+// It knows bytes only: nothing of HTTP, sessions or JSON.
+//
+// # Writing
+//
+// Four functions append to a byte slice and return it, as the built-in append
+// does. They keep no reference to their arguments and allocate nothing if dst
+// has room.
+//
+//	AppendEvent    id: <id>\ndata: <line>\n\n             a message
+//	AppendPrimer   id: <id>\nretry: <ms>\ndata: \n\n      a cursor without a message
+//	AppendRetry    retry: <ms>\n\n                        before a close: when to come back
+//	AppendComment  : \n\n                                 a keep-alive
+//
+// None of them writes an event field: every event is of the default type,
+// "message". None writes anything but whole blocks, so a stream that is cut
+// between two calls is cut between two events.
+//
+// What is written cannot be made to hold a field that the caller did not mean.
+// Line breaks in data begin a new data line of the same event. An id with a
+// control byte is a programmer error, because ids are checked values by the
+// time they get here: AppendEvent and AppendPrimer panic, before they have
+// touched dst.
+//
+// # Reading
+//
+// A Reader follows the algorithm of the standard: a byte order mark at the
+// start is skipped; \n, \r and \r\n end a line; a line that starts with a colon
+// is a comment; a line without a colon is a field with an empty value; one
+// space after the colon is dropped; field names are case-sensitive and unknown
+// ones are ignored, as are an id that holds NUL and a retry that is not made
+// of ASCII digits alone (or is empty). Of several id, event or retry fields in
+// one block the last one counts; data lines are joined by \n.
+//
+// An event is returned as soon as the byte that ends its blank line has been
+// read; a \r does not wait for the \n that may follow it.
+//
+// It differs from the algorithm where a client, as opposed to a web page, has
+// to see more of the stream:
+//
+//   - Every block that held a recognised field is returned, also one without
+//     data, which the algorithm would not dispatch. Event.HasData tells them
+//     apart. A field that is ignored does not count.
+//   - Event.ID is the id field of this block, not the last one of the stream.
+//     Who resumes keeps the last Event.ID with HasID set; an empty one means
+//     that there is nothing to resume from.
+//   - A retry field is part of its block, and lost with it if the stream ends
+//     first; the algorithm obeys it at once.
+//   - Bytes that are not UTF-8 are passed on as they are, not replaced.
+//   - The end of the stream is told apart: io.EOF between two blocks,
+//     io.ErrUnexpectedEOF inside one. The incomplete event is discarded in
+//     both the algorithm and here.
+//   - An event may not be larger than a limit (ErrTooLarge).
+package sse

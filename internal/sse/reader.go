@@ -1,0 +1,167 @@
+package sse
+
+import (
+	"bytes"
+	"io"
+)
+
+const (
+	// chunkSize is what is asked of the source at a time.
+	chunkSize = 4 << 10
+
+	// maxEmptyReads is how often a source may return neither bytes nor an error,
+	// while some are waited for, before it counts as broken.
+	maxEmptyReads = 100
+)
+
+var byteOrderMark = []byte("\xef\xbb\xbf")
+
+// Reader reads events from a stream. The zero value is not usable; see
+// NewReader. It is for one goroutine at a time and starts none: whoever wants
+// to interrupt Next makes the source fail.
+type Reader struct {
+	// OnComment, if set, is called by Next, in its goroutine, once for each
+	// comment line: a sign of life that is no event. Set it before the first
+	// Next. It must not call Next.
+	OnComment func()
+
+	src   io.Reader
+	max   int
+	chunk []byte // what src reads into
+	rest  []byte // the part of chunk that was read and not looked at yet
+	err   error  // what Next returns after rest
+
+	started bool // the start of the stream, where a byte order mark may be, is behind us
+	skipLF  bool // the last line ended in \r: a \n that comes next belongs to it
+	block   block
+}
+
+// NewReader returns a Reader of src that fails with ErrTooLarge where the id,
+// the name and the data of one event and the line that is being read, comments
+// included, are together more than max bytes. It holds at most about twice max,
+// and one read of 4 KiB.
+//
+// It panics if max is not positive.
+func NewReader(src io.Reader, max int) *Reader {
+	if max <= 0 {
+		panic("sse: NewReader: max must be positive")
+	}
+	return &Reader{src: src, max: max, chunk: make([]byte, chunkSize), block: newBlock(nil)}
+}
+
+// Next returns the next block that held a recognised field, and reads no more
+// of the source than it needs to see its blank line (a Read may return more).
+//
+// It returns io.EOF if the source ended after a blank line or was empty,
+// io.ErrUnexpectedEOF if it ended after anything else, be it a comment,
+// ErrTooLarge, io.ErrNoProgress, or the source's error as it is. What was read
+// before an error is returned first, as far as it is whole; after an error,
+// Next keeps returning it.
+func (r *Reader) Next() (Event, error) {
+	for {
+		line, err := r.line()
+		if err != nil {
+			return Event{}, err
+		}
+		switch {
+		case len(line) == 0:
+			if ev, ok := r.endBlock(); ok {
+				return ev, nil
+			}
+		case line[0] == ':':
+			r.block.comment()
+			if r.OnComment != nil {
+				r.OnComment()
+			}
+		default:
+			r.block.field(line, r.max)
+		}
+	}
+}
+
+func (r *Reader) endBlock() (Event, bool) {
+	ev, ok := r.block.event()
+	r.block = newBlock(r.block.buf)
+	return ev, ok
+}
+
+// line returns the next line without its end. It is a part of chunk or of the
+// block's buffer: valid until the next call of anything.
+func (r *Reader) line() ([]byte, error) {
+	for {
+		r.dropLF()
+		part, ended := r.rest, false
+		if i := indexBreak(r.rest); i >= 0 {
+			part, ended = r.rest[:i], true
+		}
+		// The same limit for a whole line and for each part of one, so that the
+		// outcome does not depend on how the source cuts the stream.
+		if r.block.size()+len(part) > r.max {
+			r.rest, r.err = nil, ErrTooLarge
+			return nil, r.err
+		}
+		if ended {
+			r.skipLF = r.rest[len(part)] == '\r'
+			r.rest = r.rest[len(part)+1:]
+			return r.block.line(part, r.max), nil
+		}
+		r.block.hold(part, r.max)
+		r.rest = nil
+		if r.err == io.EOF && r.block.begun() {
+			r.err = io.ErrUnexpectedEOF
+		}
+		if r.err != nil {
+			return nil, r.err
+		}
+		r.fill()
+	}
+}
+
+// dropLF drops the second half of a \r\n. It cannot be waited for when the \r
+// is read: it may never come, and the event is complete without it.
+func (r *Reader) dropLF() {
+	if !r.skipLF || len(r.rest) == 0 {
+		return
+	}
+	r.skipLF = false
+	if r.rest[0] == '\n' {
+		r.rest = r.rest[1:]
+	}
+}
+
+// fill reads into rest, and into err what came with it or instead of it.
+//
+// At the start of the stream it goes on while it has only a part of a byte
+// order mark. No event is delayed by that: none ends in those bytes.
+func (r *Reader) fill() {
+	n, empty := 0, 0
+	for r.err == nil && (n == 0 || !r.started && n < len(byteOrderMark) && bytes.HasPrefix(byteOrderMark, r.chunk[:n])) {
+		var m int
+		m, r.err = r.src.Read(r.chunk[n:])
+		n += m
+		if m > 0 || r.err != nil {
+			continue
+		}
+		if empty++; empty == maxEmptyReads {
+			r.err = io.ErrNoProgress
+		}
+	}
+	r.rest = r.chunk[:n]
+	if !r.started {
+		r.started = true
+		r.rest = bytes.TrimPrefix(r.rest, byteOrderMark)
+	}
+}
+
+// indexBreak returns where the first line break of b begins, or -1. Two passes
+// of IndexByte are faster than one for either byte; b is at most a chunk.
+func indexBreak(b []byte) int {
+	i := bytes.IndexByte(b, '\n')
+	if i >= 0 {
+		b = b[:i]
+	}
+	if j := bytes.IndexByte(b, '\r'); j >= 0 {
+		return j
+	}
+	return i
+}
