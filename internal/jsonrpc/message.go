@@ -3,6 +3,7 @@ package jsonrpc
 // Kind is what a message is.
 type Kind uint8
 
+// The kinds.
 const (
 	Request      Kind = iota // asks, and waits for a response
 	Notification             // tells

@@ -53,7 +53,7 @@ func TestAppendString(t *testing.T) {
 		"\u2027\u202a\u00a8\t": "\"\u2027\u202a\u00a8\\t\"",
 	} {
 		require.Equal(t, "before"+want, string(AppendString([]byte("before"), text)))
-		require.Equal(t, string(encoded(t, text)), want, "encoding/json has changed")
+		require.Equal(t, want, string(encoded(t, text)), "encoding/json has changed")
 	}
 }
 

@@ -2,6 +2,7 @@ package sse
 
 import (
 	"bytes"
+	"errors"
 	"io"
 )
 
@@ -107,7 +108,7 @@ func (r *Reader) line() ([]byte, error) {
 		}
 		r.block.hold(part, r.max)
 		r.rest = nil
-		if r.err == io.EOF && r.block.begun() {
+		if errors.Is(r.err, io.EOF) && r.block.begun() {
 			r.err = io.ErrUnexpectedEOF
 		}
 		if r.err != nil {

@@ -1,0 +1,177 @@
+package eventstore
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+)
+
+// memoryLog is a log and all its handles. Its session's mu guards it.
+type memoryLog struct {
+	session *memorySession
+	name    string
+
+	first, last uint64 // the oldest event kept, and the last appended
+	written     uint64 // marks: never past last
+	acked       uint64
+	events      ring
+	bytes       int64 // charged for events
+	ackedBytes  int64 // … for those of them that were acknowledged
+	sealed      bool
+	backlog     bool
+	kept        bool // from the first Append until it is evicted or dropped
+	gone        bool
+
+	standing standing // what lists and totals know of all that; only settle writes it
+	links    [numSlots]link
+}
+
+// Append implements Log.
+func (l *memoryLog) Append(ctx context.Context, seq uint64, data []byte, seal bool) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	s := l.session
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	nothingLeft := false
+	for {
+		if repeated, err := l.check(seq, data, seal); repeated || err != nil {
+			return err
+		}
+		reserved, err := l.admit(eventCharge(data), seal, nothingLeft)
+		if err != nil {
+			return err
+		}
+		if reserved > 0 {
+			l.push(data)
+			l.sealed = seal
+			l.settle(reserved)
+			return nil
+		}
+		// What must go may be another session's, and nobody holds two sessions' locks. So let go of this one, and then look
+		// at everything again.
+		need := l.cost(eventCharge(data))
+		s.mu.Unlock()
+		nothingLeft = !s.store.makeRoom(need)
+		s.mu.Lock()
+	}
+}
+
+// check compares an Append with what is there.
+func (l *memoryLog) check(seq uint64, data []byte, seal bool) (repeated bool, err error) {
+	switch {
+	case l.session.lost != nil:
+		return false, l.session.lost
+	case l.gone, l.last == 0 && seq != 1:
+		return false, ErrGone
+	case l.last == 0:
+		return false, nil
+	case seq == l.last && seal == l.sealed && l.endsWith(data):
+		return true, nil
+	case l.sealed:
+		return false, ErrSealed
+	case seq == l.last:
+		return false, fmt.Errorf("%w: event %d is already there and differs", ErrSequence, seq)
+	case seq != l.last+1:
+		return false, fmt.Errorf("%w: event %d cannot follow event %d", ErrSequence, seq, l.last)
+	}
+	return false, nil
+}
+
+// endsWith reports whether the last event is data, as far as can be told: an evicted one is taken on trust.
+func (l *memoryLog) endsWith(data []byte) bool {
+	return l.first > l.last || bytes.Equal(l.at(l.last), data)
+}
+
+func (l *memoryLog) at(seq uint64) []byte {
+	return l.events.at(int(seq - l.first)) //nolint:gosec // a position in a slice
+}
+
+func (l *memoryLog) push(data []byte) {
+	l.events.push(data)
+	l.last++
+	l.bytes += eventCharge(data)
+	l.kept = true
+}
+
+// shift takes out the oldest event.
+func (l *memoryLog) shift() {
+	c := eventCharge(l.events.shift())
+	l.bytes -= c
+	if l.first <= l.acked {
+		l.ackedBytes -= c
+	}
+	l.first++
+}
+
+// clear takes out everything. The numbers stay.
+func (l *memoryLog) clear() {
+	l.events.reset()
+	l.first = l.last + 1
+	l.bytes, l.ackedBytes = 0, 0
+	l.kept = false
+}
+
+// Read implements Log. It copies at most len(buf) slice headers under the session's lock, and no data.
+func (l *memoryLog) Read(ctx context.Context, after uint64, buf []Event) (int, State, error) {
+	if err := ctx.Err(); err != nil {
+		return 0, State{}, err
+	}
+	s := l.session
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	switch {
+	case s.lost != nil:
+		return 0, State{}, s.lost
+	case l.gone:
+		return 0, State{}, ErrGone
+	}
+	n := 0
+	if after < l.last {
+		for seq := max(after+1, l.first); seq <= l.last && n < len(buf); seq++ {
+			buf[n] = Event{Seq: seq, Data: slices.Clip(l.at(seq))} // a reader that appends must not write into it
+			n++
+		}
+	}
+	return n, State{First: l.first, Last: l.last, Sealed: l.sealed}, nil
+}
+
+// Mark implements Log. It takes as long as there are newly acknowledged events; each is counted once.
+func (l *memoryLog) Mark(m Mark) {
+	s := l.session
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if !l.kept {
+		return
+	}
+	acked := max(l.acked, min(m.Acked, l.last))
+	for seq := max(l.acked+1, l.first); seq <= acked; seq++ {
+		l.ackedBytes += eventCharge(l.at(seq))
+	}
+	l.acked = acked
+	l.written = max(l.written, min(m.Written, l.last))
+	l.settle(0)
+}
+
+// Watch implements Log: no other process appends to this memory.
+func (l *memoryLog) Watch(chan<- struct{}) (stop func()) { return func() {} }
+
+// Drop implements Log. It heeds no context: there is nothing to wait for, and a log that stayed would leak.
+func (l *memoryLog) Drop(context.Context) error {
+	s := l.session
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if errors.Is(s.lost, ErrClosed) {
+		return ErrClosed
+	}
+	if s.lost == nil && !l.gone {
+		l.gone = true
+		s.logs.forget(l.name, l)
+		l.clear()
+		l.settle(0)
+	}
+	return nil
+}

@@ -1,0 +1,142 @@
+package eventstore
+
+import (
+	"context"
+	"fmt"
+	"runtime"
+	"slices"
+	"strconv"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+type thing struct{ name string }
+
+func TestRegistryForgetsWhatNobodyKeeps(t *testing.T) {
+	var r registry[thing]
+	kept := &thing{"kept"}
+	r.add("kept", kept)
+	r.add("held", &thing{"held"})
+	r.hold("held", r.find("held"))
+	for i := range 10_000 {
+		r.add(strconv.Itoa(i), &thing{})
+		if i%100 == 0 {
+			runtime.GC()
+			runtime.GC()
+		}
+	}
+	verifyRegistry(t, &r)
+	require.Less(t, len(r.names), 1000, "each new name looks after two that may be gone")
+	require.Same(t, kept, r.find("kept"))
+	require.Equal(t, "held", r.find("held").name, "what is held stays without anybody else")
+	runtime.GC()
+	runtime.GC()
+	require.Nil(t, r.find("9999"))
+
+	r.release("held", r.find("held"))
+	runtime.GC()
+	runtime.GC()
+	require.Nil(t, r.find("held"), "what was released does not")
+	runtime.KeepAlive(kept)
+}
+
+func TestRegistryKnowsWhoseNameItIs(t *testing.T) {
+	var r registry[thing]
+	first, second := &thing{"first"}, &thing{"second"}
+	r.add("a", first)
+	r.hold("a", first)
+	r.forget("a", first)
+	r.add("a", second)
+	for _, held := range []bool{false, true} {
+		for _, late := range []func(string, *thing){r.hold, r.release, r.forget} {
+			late("a", first)
+			require.Same(t, second, r.find("a"), "the late one must not touch its successor")
+			require.Equal(t, held, r.names["a"].held != nil)
+			verifyRegistry(t, &r)
+		}
+		r.hold("a", second)
+	}
+	r.forget("b", nil)
+	r.hold("b", first)
+	require.Nil(t, r.find("b"))
+	require.Len(t, r.names, 1)
+	runtime.KeepAlive(second)
+}
+
+func TestRegistryGivesBackWhatACrowdLeft(t *testing.T) {
+	var r registry[thing]
+	const crowd = 100_000
+	things := make([]*thing, crowd)
+	before := heap()
+	for i := range things {
+		things[i] = &thing{strconv.Itoa(i)}
+		r.add(things[i].name, things[i])
+		r.hold(things[i].name, things[i])
+	}
+	full := heap() - before
+	for _, p := range things[10:] {
+		r.release(p.name, p)
+		r.forget(p.name, p)
+	}
+	verifyRegistry(t, &r)
+	require.Len(t, r.names, 10)
+	things = slices.Clone(things[:10])
+	empty := heap() - before
+	require.Less(t, empty, full/20)
+	require.Same(t, things[3], r.find("3"))
+	runtime.KeepAlive(&r)
+}
+
+func TestEvictedLogsAreForgottenWithTheirHandles(t *testing.T) {
+	ctx := context.Background()
+	m := NewMemory(MemoryConfig{SessionBytes: 64 << 10})
+	for i := range 20_000 {
+		l := m.Log(Key{Session: "s", Stream: strconv.Itoa(i)})
+		require.NoError(t, l.Append(ctx, 1, make([]byte, 100), true))
+		if i%500 == 0 {
+			runtime.GC()
+			runtime.GC()
+		}
+	}
+	verify(t, m)
+	s := m.sessions.find("s")
+	require.Less(t, len(s.logs.names), 3000, "an evicted log must not cost anything for ever")
+	_, st, err := m.Log(Key{Session: "s", Stream: "0"}).Read(ctx, 0, nil)
+	require.NoError(t, err)
+	require.Equal(t, State{First: 1}, st, "the store has never heard of it")
+	require.ErrorIs(t, m.Log(Key{Session: "s", Stream: "0"}).Append(ctx, 2, nil, true), ErrGone)
+}
+
+func TestUnusedHandlesAreForgotten(t *testing.T) {
+	m := NewMemory(MemoryConfig{})
+	for i := range 20_000 {
+		m.Log(Key{Session: strconv.Itoa(i), Stream: "a"})
+		m.Log(Key{Session: "s", Stream: strconv.Itoa(i)})
+		if i%500 == 0 {
+			runtime.GC()
+			runtime.GC()
+		}
+	}
+	require.Less(t, len(m.sessions.names), 3000, "a session that only had handles must not stay")
+	verify(t, m)
+}
+
+func TestALogStaysWithoutAHandle(t *testing.T) {
+	ctx := context.Background()
+	m := NewMemory(MemoryConfig{})
+	for i := range 10 {
+		l := m.Log(Key{Session: fmt.Sprint(i % 3), Stream: fmt.Sprint(i)})
+		require.NoError(t, l.Append(ctx, 1, []byte(fmt.Sprint(i)), i%2 == 0))
+	}
+	for range 3 {
+		runtime.GC()
+	}
+	for i := range 10 {
+		var buf [2]Event
+		n, _, err := m.Log(Key{Session: fmt.Sprint(i % 3), Stream: fmt.Sprint(i)}).Read(ctx, 0, buf[:])
+		require.NoError(t, err)
+		require.Equal(t, 1, n)
+		require.Equal(t, fmt.Sprint(i), string(buf[0].Data))
+	}
+}

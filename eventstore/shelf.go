@@ -1,0 +1,91 @@
+package eventstore
+
+// place is what a log is to the store: whether it is held, and what may be taken from it when there is no room.
+type place uint8
+
+const (
+	nowhere place = iota // never appended to, evicted or dropped: costs nothing
+	running              // its acknowledged events may go
+	backlog              // its oldest events may go
+	done                 // sealed and written out: may go whole
+	owed                 // sealed, and the client has not seen the end: may go whole, when nothing else is left
+)
+
+// way is how room is made: the four rules, in the order in which they are tried.
+type way uint8
+
+const (
+	noWay       way = iota
+	loseAcked       // the oldest acknowledged event
+	loseDone        // a whole log that was written out
+	loseBacklog     // the oldest event of a backlog
+	loseOwed        // a whole log that was not
+)
+
+// shelf holds the logs that something can be taken from, each kind in the order in which they became so. There is one for
+// each session and one for the store. The caller locks.
+type shelf struct {
+	acked               list
+	done, backlog, owed list
+}
+
+func newShelf(home, acked uint8) shelf {
+	return shelf{
+		acked:   list{slot: acked},
+		done:    list{slot: home},
+		backlog: list{slot: home},
+		owed:    list{slot: home},
+	}
+}
+
+// victim says what must go first, and how.
+func (s *shelf) victim() (*memoryLog, way) {
+	switch {
+	case s.acked.front != nil:
+		return s.acked.front, loseAcked
+	case s.done.front != nil:
+		return s.done.front, loseDone
+	case s.backlog.front != nil:
+		return s.backlog.front, loseBacklog
+	case s.owed.front != nil:
+		return s.owed.front, loseOwed
+	}
+	return nil, noWay
+}
+
+func (s *shelf) home(p place) *list {
+	switch p {
+	case backlog:
+		return &s.backlog
+	case done:
+		return &s.done
+	case owed:
+		return &s.owed
+	}
+	return nil // nothing can be taken from the others
+}
+
+// move files a log under what it became.
+func (s *shelf) move(l *memoryLog, to standing) {
+	was := l.standing
+	if to.place != was.place {
+		if q := s.home(was.place); q != nil {
+			q.remove(l)
+		}
+		if q := s.home(to.place); q != nil {
+			q.push(l)
+		}
+	}
+	switch {
+	case to.acked && !was.acked:
+		s.acked.push(l)
+	case was.acked && !to.acked:
+		s.acked.remove(l)
+	}
+}
+
+// rotate makes it the turn of the next backlog: they lose in turn, so that none is wiped out while others keep everything.
+func (s *shelf) rotate(l *memoryLog) {
+	s.backlog.remove(l)
+	s.backlog.push(l)
+}

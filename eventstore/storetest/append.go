@@ -1,0 +1,104 @@
+package storetest
+
+import (
+	"errors"
+
+	"github.com/rejoin-mcp/rejoin/eventstore"
+)
+
+func emptyLog(e *exam) {
+	l := e.log("a")
+	e.wantState(l, eventstore.State{First: 1}, "before the first append")
+	events, _ := e.all(l, 0, 8)
+	if len(events) != 0 {
+		e.Fatalf("read %d events of a log that was never appended to", len(events))
+	}
+	events, _ = e.all(l, 7, 8)
+	if len(events) != 0 {
+		e.Fatalf("read %d events after event 7 of a log that was never appended to", len(events))
+	}
+	e.nilError(l.Append(e.ctx, 1, []byte{}, false), "append an event without bytes")
+	events, st := e.all(l, 0, 8)
+	if len(events) != 1 || len(events[0].Data) != 0 || st != (eventstore.State{First: 1, Last: 1}) {
+		e.Fatalf("read %v and %+v after one event without bytes", events, st)
+	}
+}
+
+func sequence(e *exam) {
+	l := e.log("a")
+	for _, seq := range []uint64{0, 2, 7} {
+		err := l.Append(e.ctx, seq, text("a", seq), false)
+		e.wantError(err, eventstore.ErrGone, "append event %d to a log that nobody knows", seq)
+	}
+	e.wantState(l, eventstore.State{First: 1}, "after refused appends")
+	e.append(l, "a", 1, 5, false)
+	for _, seq := range []uint64{0, 1, 4, 7, 100, 1<<64 - 1} {
+		err := l.Append(e.ctx, seq, text("a", seq), false)
+		e.wantError(err, eventstore.ErrSequence, "append event %d after event 5", seq)
+	}
+	e.holds(l, "a", 1, 5, false, "after refused appends")
+	e.append(l, "a", 6, 6, false)
+	e.holds(l, "a", 1, 6, false, "the next event is taken")
+}
+
+func repeat(e *exam) {
+	l := e.log("a")
+	for seq := uint64(1); seq <= 3; seq++ {
+		for range 3 {
+			e.append(l, "a", seq, seq, false)
+		}
+		e.holds(l, "a", 1, seq, false, "after repeats of the last append")
+	}
+	err := l.Append(e.ctx, 3, []byte("something else"), false)
+	e.wantError(err, eventstore.ErrSequence, "append event 3 again with other bytes")
+	err = l.Append(e.ctx, 3, text("a", 3), true)
+	e.wantError(err, eventstore.ErrSequence, "append event 3 again, this time sealing")
+	e.holds(l, "a", 1, 3, false, "after refused repeats")
+
+	e.append(l, "a", 4, 4, true)
+	e.append(e.log("a"), "a", 4, 4, true)
+	e.holds(l, "a", 1, 4, true, "after a repeat of the seal")
+}
+
+func seal(e *exam) {
+	l := e.log("a")
+	e.append(l, "a", 1, 3, true)
+	refused := func(l eventstore.Log, seq uint64, data []byte, seal bool) {
+		e.Helper()
+		err := l.Append(e.ctx, seq, data, seal)
+		e.wantError(err, eventstore.ErrSealed, "append event %d (%q, seal %v) to a log that was sealed by event 3", seq, data, seal)
+	}
+	for _, seal := range []bool{false, true} {
+		refused(l, 4, text("a", 4), seal)
+		refused(e.log("a"), 4, text("a", 4), seal)
+		refused(l, 3, []byte("something else"), seal)
+	}
+	refused(l, 3, text("a", 3), false)
+	e.holds(l, "a", 1, 3, true, "after refused appends")
+
+	e.append(e.log("b"), "b", 1, 1, true)
+	e.holds(e.log("b"), "b", 1, 1, true, "the first event may seal")
+}
+
+func oneLogPerName(e *exam) {
+	a, b := e.log("a"), e.log("a")
+	e.append(a, "a", 1, 1, false)
+	e.append(b, "a", 2, 2, false)
+	e.append(e.log("a"), "a", 3, 3, false)
+	for _, l := range []eventstore.Log{a, b, e.log("a")} {
+		e.holds(l, "a", 1, 3, false, "every handle is the same log")
+	}
+}
+
+func noLimit(e *exam) {
+	l := e.log("a")
+	for seq := uint64(1); seq <= 300; seq++ {
+		if err := l.Append(e.ctx, seq, blob(64<<10), false); err != nil {
+			if errors.Is(err, eventstore.ErrFull) {
+				e.Fatalf("event %d does not fit: then set Features.Bounded", seq)
+			}
+			e.Fatalf("append event %d: %v", seq, err)
+		}
+	}
+	e.wantState(l, eventstore.State{First: 1, Last: 300}, "nothing is evicted without a limit")
+}

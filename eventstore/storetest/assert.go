@@ -1,0 +1,132 @@
+package storetest
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+
+	"github.com/rejoin-mcp/rejoin/eventstore"
+)
+
+// text is an event that tells where it belongs: a foreign one is seen.
+func text(stream string, seq uint64) []byte {
+	return fmt.Appendf(nil, `{"stream":%q,"seq":%d}`, stream, seq)
+}
+
+// append appends events from first to last, as text makes them; seal goes for the last.
+func (e *exam) append(l eventstore.Log, stream string, first, last uint64, seal bool) {
+	e.Helper()
+	for seq := first; seq <= last; seq++ {
+		e.nilError(l.Append(e.ctx, seq, text(stream, seq), seal && seq == last), "append event %d of %q", seq, stream)
+	}
+}
+
+func (e *exam) nilError(err error, format string, args ...any) {
+	e.Helper()
+	if err != nil {
+		e.Fatalf("%s: %v", fmt.Sprintf(format, args...), err)
+	}
+}
+
+func (e *exam) wantError(err, want error, format string, args ...any) {
+	e.Helper()
+	if !errors.Is(err, want) {
+		e.Fatalf("%s: got error %v, want %v", fmt.Sprintf(format, args...), err, want)
+	}
+}
+
+// state reads where a log stands.
+func (e *exam) state(l eventstore.Log) eventstore.State {
+	e.Helper()
+	n, st, err := l.Read(e.ctx, 0, nil)
+	e.nilError(err, "read into an empty buffer")
+	if n != 0 {
+		e.Fatalf("read %d events into an empty buffer", n)
+	}
+	return st
+}
+
+func (e *exam) wantState(l eventstore.Log, want eventstore.State, why string) {
+	e.Helper()
+	if st := e.state(l); st != want {
+		e.Fatalf("%s: the log stands at %+v, want %+v", why, st, want)
+	}
+}
+
+// gone checks that l was dropped.
+func (e *exam) gone(l eventstore.Log, nextSeq uint64, why string) {
+	e.Helper()
+	_, _, err := l.Read(e.ctx, 0, make([]eventstore.Event, 4))
+	e.wantError(err, eventstore.ErrGone, "%s: read", why)
+	for _, seal := range []bool{false, true} {
+		err = l.Append(e.ctx, nextSeq, text("late", nextSeq), seal)
+		e.wantError(err, eventstore.ErrGone, "%s: append event %d, seal %v", why, nextSeq, seal)
+	}
+}
+
+// unknown checks that a new handle knows nothing of a log: a store may still know that it was dropped.
+func (e *exam) unknown(l eventstore.Log, why string) {
+	e.Helper()
+	_, st, err := l.Read(e.ctx, 0, nil)
+	if err == nil && st != (eventstore.State{First: 1}) {
+		e.Fatalf("%s: a new handle reads %+v", why, st)
+	}
+	if err != nil {
+		e.wantError(err, eventstore.ErrGone, "%s: read through a new handle", why)
+	}
+}
+
+// all reads a log from after on, in windows of size.
+func (e *exam) all(l eventstore.Log, after uint64, size int) (events []eventstore.Event, st eventstore.State) {
+	e.Helper()
+	buf := make([]eventstore.Event, size)
+	for {
+		clear(buf)
+		n, st, err := l.Read(e.ctx, after, buf)
+		e.nilError(err, "read after %d", after)
+		if n < 0 || n > size {
+			e.Fatalf("read %d events into a buffer for %d", n, size)
+		}
+		if n == 0 {
+			if after < st.Last {
+				e.Fatalf("read nothing after %d of a log at %+v", after, st)
+			}
+			return events, st
+		}
+		for _, ev := range buf[:n] {
+			if ev.Seq <= after {
+				e.Fatalf("event %d follows event %d", ev.Seq, after)
+			}
+			after = ev.Seq
+		}
+		events = append(events, buf[:n]...)
+	}
+}
+
+// holds checks that l has exactly the events from first to last, as text makes them, and stands where that says.
+func (e *exam) holds(l eventstore.Log, stream string, first, last uint64, sealed bool, why string) {
+	e.Helper()
+	for _, size := range []int{3, 64} {
+		events, st := e.all(l, first-1, size)
+		if want := (eventstore.State{First: first, Last: last, Sealed: sealed}); st != want {
+			e.Fatalf("%s: the log stands at %+v, want %+v", why, st, want)
+		}
+		e.isText(events, stream, first, last, why)
+	}
+}
+
+func (e *exam) isText(events []eventstore.Event, stream string, first, last uint64, why string) {
+	e.Helper()
+	if want := int(last - first + 1); len(events) != want {
+		e.Fatalf("%s: read %d events, want %d", why, len(events), want)
+	}
+	for i, ev := range events {
+		seq := first + uint64(i)
+		if ev.Seq != seq {
+			e.Fatalf("%s: event %d came in the place of %d", why, ev.Seq, seq)
+		}
+		if want := text(stream, seq); !bytes.Equal(ev.Data, want) {
+			e.Fatalf("%s: event %d reads %.80q, want %q", why, seq, ev.Data, want)
+		}
+	}
+}

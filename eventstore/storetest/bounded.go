@@ -1,0 +1,132 @@
+package storetest
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+
+	"github.com/rejoin-mcp/rejoin/eventstore"
+)
+
+const (
+	chunk    = 16 << 10
+	maxLimit = 16 << 20 // of a session; see Features.Bounded
+)
+
+// fill appends chunks to l until nothing fits, and returns the last event that did.
+func (e *exam) fill(l eventstore.Log, from uint64) uint64 {
+	e.Helper()
+	for seq := from; seq < from+maxLimit/chunk; seq++ {
+		if err := l.Append(e.ctx, seq, blob(chunk), false); err != nil {
+			e.wantError(err, eventstore.ErrFull, "append event %d", seq)
+			return seq - 1
+		}
+	}
+	e.Fatalf("%d bytes of a running log fit in one session: see Features.Bounded", maxLimit)
+	return 0
+}
+
+// intact checks that a log that fill filled has lost nothing.
+func (e *exam) intact(l eventstore.Log, last uint64, why string) {
+	e.Helper()
+	events, st := e.all(l, 0, 64)
+	if st.First != 1 || st.Last != last || len(events) != int(last) {
+		e.Fatalf("%s: a running log has %d of %d events and stands at %+v", why, len(events), last, st)
+	}
+	for _, ev := range events {
+		if !bytes.Equal(ev.Data, blob(chunk)) {
+			e.Fatalf("%s: event %d changed", why, ev.Seq)
+		}
+	}
+}
+
+func full(e *exam) {
+	a, b := e.log("a"), e.log("b")
+	e.nilError(a.Append(e.ctx, 1, blob(chunk), false), "append")
+	last := e.fill(b, 1)
+	if last < 8 {
+		e.Fatalf("a session holds less than %d bytes: see Features.Bounded", 9*chunk)
+	}
+	a.Mark(eventstore.Mark{Written: 1}) // written is not acknowledged
+	b.Mark(eventstore.Mark{Written: last})
+	for range 3 {
+		err := b.Append(e.ctx, last+1, blob(chunk), false)
+		e.wantError(err, eventstore.ErrFull, "append to a full session")
+	}
+	e.intact(a, 1, "when the session is full")
+	e.intact(b, last, "when the session is full")
+	e.nilError(b.Append(e.ctx, last, blob(chunk), false), "repeat the last append of a full session")
+
+	other := e.store.Log(eventstore.Key{Session: "other", Stream: "a"})
+	e.nilError(other.Append(e.ctx, 1, text("other", 1), false), "a full session, and another one")
+
+	e.nilError(a.Drop(e.ctx), "drop")
+	e.nilError(b.Append(e.ctx, last+1, blob(chunk), false), "the same event, when a drop made room")
+	e.intact(b, last+1, "after a drop made room")
+}
+
+func fullTakesSeal(e *exam) {
+	a, b := e.log("a"), e.log("b")
+	e.nilError(a.Append(e.ctx, 1, blob(chunk), false), "append")
+	last := e.fill(b, 1)
+	for i := range 3 {
+		l := e.log(fmt.Sprint("new", i))
+		e.nilError(l.Append(e.ctx, 1, blob(4*chunk), true), "seal a new log in a full session")
+	}
+	e.nilError(a.Append(e.ctx, 2, blob(4*chunk), true), "seal a log in a full session")
+	events, st := e.all(a, 0, 8)
+	if len(events) != 2 || st != (eventstore.State{First: 1, Last: 2, Sealed: true}) {
+		e.Fatalf("a seal in a full session: %d events, %+v", len(events), st)
+	}
+	e.intact(b, last, "after seals in a full session")
+	e.nilError(b.Append(e.ctx, last+1, text("b", last+1), true), "seal the log that fills the session")
+}
+
+func sealedMakeRoom(e *exam) {
+	running := e.log("running")
+	e.append(running, "running", 1, 3, false)
+	first := e.log("0")
+	for i := range 2 * maxLimit / chunk {
+		l := e.log(fmt.Sprint(i))
+		e.nilError(l.Append(e.ctx, 1, blob(chunk), false), "the first event of log %d", i)
+		e.nilError(l.Append(e.ctx, 2, text("sealed", 2), true), "the seal of log %d", i)
+		n, st, err := l.Read(e.ctx, 1, make([]eventstore.Event, 4))
+		if err != nil || n != 1 || st != (eventstore.State{First: 1, Last: 2, Sealed: true}) {
+			e.Fatalf("log %d was just sealed: %d events after the first, %+v, %v", i, n, st, err)
+		}
+		if i%2 == 0 {
+			l.Mark(eventstore.Mark{Written: 2})
+		}
+	}
+	e.holds(running, "running", 1, 3, false, "a running log, while sealed ones come and go")
+	e.wantState(first, eventstore.State{First: 3, Last: 2, Sealed: true}, "the numbers of a log outlive its events")
+	e.nilError(first.Append(e.ctx, 2, text("sealed", 2), true), "repeat the seal of an evicted log")
+	e.wantError(first.Append(e.ctx, 3, text("sealed", 3), true), eventstore.ErrSealed, "append to an evicted log")
+	e.nilError(first.Drop(e.ctx), "drop an evicted log")
+	e.gone(first, 3, "after a drop of an evicted log")
+	err := e.log("1").Append(e.ctx, 3, text("sealed", 3), true)
+	if !errors.Is(err, eventstore.ErrGone) && !errors.Is(err, eventstore.ErrSealed) {
+		e.Fatalf("append event 3 to an evicted log through a new handle: %v", err)
+	}
+}
+
+func backlogsMakeRoom(e *exam) {
+	running := e.log("running")
+	e.append(running, "running", 1, 3, false)
+	backlog := e.store.Log(eventstore.Key{Session: "s", Stream: "backlog", Backlog: true})
+	const last = 2 * maxLimit / chunk
+	for seq := uint64(1); seq <= last; seq++ {
+		e.nilError(backlog.Append(e.ctx, seq, blob(chunk), false), "append event %d to a backlog", seq)
+	}
+	events, st := e.all(backlog, 0, 16)
+	if st.Last != last || st.First < 2 || st.First > last || st.Sealed || len(events) != int(last-st.First+1) {
+		e.Fatalf("a backlog that was given %d events has %d and stands at %+v", last, len(events), st)
+	}
+	if events[0].Seq != st.First {
+		e.Fatalf("a backlog begins at %d and gives %d first", st.First, events[0].Seq)
+	}
+	e.fill(running, 4)
+	if st := e.state(running); st.First != 1 {
+		e.Fatalf("a running log lost events to a backlog: %+v", st)
+	}
+}

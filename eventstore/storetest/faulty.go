@@ -1,0 +1,96 @@
+package storetest
+
+import (
+	"context"
+	"sync/atomic"
+
+	"github.com/rejoin-mcp/rejoin/eventstore"
+)
+
+// Faulty wraps a store whose operations fail, block or drag as script says.
+//
+// script is called before each operation with its name ("append", "read", "drop" or "dropsession") and how many of that name
+// there have been in this store, this one included: the first is 1. If it returns an error, the operation returns that and
+// does nothing; if nil, s performs it. It may block or sleep for as long as it likes: an operation whose context ends
+// meanwhile returns the context's error and does nothing, although script still runs. To make that possible script runs in a
+// goroutine of its own whenever the context can end. So it must be safe for concurrent use, must not call t.FailNow, and must
+// be let go before the test ends (inside a synctest bubble, before the bubble does). A context that had ended before the call
+// is not shown to script, but counts. A nil script lets everything pass.
+//
+// Mark, Watch, Shared and Close go straight to s, and so does Usage if s has it.
+func Faulty(s eventstore.Store, script func(op string, n int) error) eventstore.Store {
+	return &faulty{Store: s, script: script}
+}
+
+type faulty struct {
+	eventstore.Store
+	script                              func(op string, n int) error
+	appends, reads, drops, sessionDrops atomic.Int64
+}
+
+var _ eventstore.Accountant = (*faulty)(nil)
+
+func (f *faulty) ask(ctx context.Context, op string, count *atomic.Int64) error {
+	n := int(count.Add(1))
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	if f.script == nil {
+		return nil
+	}
+	if ctx.Done() == nil {
+		return f.script(op, n)
+	}
+	answer := make(chan error, 1) // has room: nobody may be there to take it
+	go func() { answer <- f.script(op, n) }()
+	select {
+	case err := <-answer:
+		return err
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+func (f *faulty) Log(k eventstore.Key) eventstore.Log {
+	return &faultyLog{Log: f.Store.Log(k), store: f}
+}
+
+func (f *faulty) DropSession(ctx context.Context, session string) error {
+	if err := f.ask(ctx, "dropsession", &f.sessionDrops); err != nil {
+		return err
+	}
+	return f.Store.DropSession(ctx, session)
+}
+
+func (f *faulty) Usage() (bytes, evicted int64) {
+	if a, ok := f.Store.(eventstore.Accountant); ok {
+		return a.Usage()
+	}
+	return 0, 0
+}
+
+type faultyLog struct {
+	eventstore.Log
+	store *faulty
+}
+
+func (l *faultyLog) Append(ctx context.Context, seq uint64, data []byte, seal bool) error {
+	if err := l.store.ask(ctx, "append", &l.store.appends); err != nil {
+		return err
+	}
+	return l.Log.Append(ctx, seq, data, seal)
+}
+
+func (l *faultyLog) Read(ctx context.Context, after uint64, buf []eventstore.Event) (int, eventstore.State, error) {
+	if err := l.store.ask(ctx, "read", &l.store.reads); err != nil {
+		return 0, eventstore.State{}, err
+	}
+	return l.Log.Read(ctx, after, buf)
+}
+
+func (l *faultyLog) Drop(ctx context.Context) error {
+	if err := l.store.ask(ctx, "drop", &l.store.drops); err != nil {
+		return err
+	}
+	return l.Log.Drop(ctx)
+}

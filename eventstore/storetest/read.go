@@ -1,0 +1,240 @@
+package storetest
+
+import (
+	"bytes"
+	"fmt"
+	"runtime"
+	"sync"
+
+	"github.com/rejoin-mcp/rejoin/eventstore"
+)
+
+// blob is an event of n bytes.
+func blob(n int) []byte {
+	return bytes.Repeat([]byte("x"), n)
+}
+
+func anyName(e *exam) {
+	long := string(blob(4096))
+	keys := []eventstore.Key{
+		{Session: "", Stream: ""},
+		{Session: "a", Stream: ""},
+		{Session: "", Stream: "a"},
+		{Session: "a", Stream: "b"},
+		{Session: "a", Stream: "bc"}, // names must not be joined without care
+		{Session: "ab", Stream: "c"},
+		{Session: "a:b", Stream: "c"},
+		{Session: "a", Stream: "b:c"},
+		{Session: "a/b", Stream: "../c"},
+		{Session: "a_b", Stream: "c%5f"},
+		{Session: "a\x00b", Stream: "c"},
+		{Session: "a", Stream: "b\x00c"},
+		{Session: "a\nb", Stream: "\r\n"},
+		{Session: "\xff\xfe", Stream: "\xc3\x28"}, // no UTF-8
+		{Session: "é", Stream: "e\u0301"},
+		{Session: "A", Stream: "BC"},
+		{Session: "a ", Stream: " bc"},
+		{Session: "{a}", Stream: "*"},
+		{Session: long, Stream: long},
+		{Session: long + "1", Stream: long},
+		{Session: long, Stream: long + "1"},
+	}
+	for i, k := range keys {
+		e.append(e.store.Log(k), fmt.Sprint(i), 1, 3, false)
+	}
+	for i, k := range keys {
+		e.holds(e.store.Log(k), fmt.Sprint(i), 1, 3, false, fmt.Sprintf("session %.20q, stream %.20q", k.Session, k.Stream))
+	}
+	for i, k := range keys {
+		e.nilError(e.store.Log(k).Drop(e.ctx), "drop session %.20q, stream %.20q", k.Session, k.Stream)
+		for j, other := range keys[i+1:] {
+			j += i + 1
+			e.holds(e.store.Log(other), fmt.Sprint(j), 1, 3, false, fmt.Sprintf("after the drop of log %d", i))
+		}
+	}
+}
+
+func sessionsApart(e *exam) {
+	for i := range 5 {
+		l := e.store.Log(eventstore.Key{Session: fmt.Sprint(i), Stream: "standalone"})
+		e.append(l, fmt.Sprint(i), 1, uint64(i+1), false)
+	}
+	for i := range 5 {
+		l := e.store.Log(eventstore.Key{Session: fmt.Sprint(i), Stream: "standalone"})
+		e.holds(l, fmt.Sprint(i), 1, uint64(i+1), false, "streams of one name in several sessions")
+	}
+}
+
+func readWindows(e *exam) {
+	const last = 23
+	l := e.log("a")
+	e.append(l, "a", 1, last, false)
+	for _, size := range []int{0, 1, 2, 5, last, 100} {
+		for after := uint64(0); after <= last+2; after++ {
+			buf := make([]eventstore.Event, size)
+			n, st, err := l.Read(e.ctx, after, buf)
+			e.nilError(err, "read after %d", after)
+			if st != (eventstore.State{First: 1, Last: last}) {
+				e.Fatalf("read after %d: the log stands at %+v", after, st)
+			}
+			want := 0
+			if after < last {
+				want = min(size, int(last-after))
+			}
+			if n != want {
+				e.Fatalf("read %d events after %d of %d into a buffer for %d, want %d", n, after, last, size, want)
+			}
+			if n > 0 {
+				e.isText(buf[:n], "a", after+1, after+uint64(n), "a window")
+			}
+		}
+	}
+	n, _, err := l.Read(e.ctx, 1<<64-1, make([]eventstore.Event, 1))
+	e.nilError(err, "read after the largest number there is")
+	if n != 0 {
+		e.Fatal("something follows the largest number there is")
+	}
+}
+
+func largeEvents(e *exam) {
+	const size = 1 << 20
+	for i := range 3 {
+		l := e.log(fmt.Sprint(i))
+		data := bytes.Repeat([]byte{byte('a' + i)}, size)
+		// It seals, so that a bounded store takes it too.
+		e.nilError(l.Append(e.ctx, 1, data, true), "append an event of 1 MiB")
+		events, _ := e.all(l, 0, 4)
+		if len(events) != 1 || !bytes.Equal(events[0].Data, data) {
+			e.Fatalf("an event of 1 MiB comes back as %d events", len(events))
+		}
+		e.nilError(l.Drop(e.ctx), "drop")
+	}
+}
+
+func dataStays(e *exam) {
+	l := e.log("a")
+	given := make([][]byte, 10)
+	var batch []byte // events that lie side by side in one buffer are the log's, too
+	for i := range given {
+		batch = append(batch, text("a", uint64(i+1))...)
+	}
+	for i, rest := 0, batch; i < len(given); i++ {
+		n := len(text("a", uint64(i+1)))
+		given[i], rest = rest[:n], rest[n:]
+		e.nilError(l.Append(e.ctx, uint64(i+1), given[i], false), "append")
+	}
+	before, _ := e.all(l, 0, 4)
+	again, _ := e.all(l, 0, 4)
+	// A reader that adds to what it got must not write into the log.
+	for i := range again {
+		_ = append(again[i].Data, "overwritten"...)
+	}
+	e.isText(before, "a", 1, 10, "after a reader grew its slices")
+	e.holds(l, "a", 1, 10, false, "after a reader grew its slices")
+	e.nilError(l.Drop(e.ctx), "drop")
+	for i := range 200 {
+		other := e.log(fmt.Sprint("other", i))
+		e.append(other, "z", 1, 10, true)
+		e.nilError(other.Drop(e.ctx), "drop")
+	}
+	e.isText(before, "a", 1, 10, "what was read stays valid after a drop")
+	for i, data := range given {
+		if !bytes.Equal(data, text("a", uint64(i+1))) {
+			e.Fatalf("the store changed the bytes of event %d: %q", i+1, data)
+		}
+	}
+}
+
+func readersBesideAppender(e *exam) {
+	const last, readers = 500, 4
+	l := e.log("a")
+	var reading, done sync.WaitGroup
+	for i := range readers {
+		reading.Add(1)
+		done.Go(func() {
+			begun := sync.OnceFunc(reading.Done)
+			defer begun()
+			if err := e.follow(e.log("a"), last, i+1, begun); err != nil {
+				e.Errorf("reader %d: %v", i, err)
+			}
+		})
+	}
+	reading.Wait()
+	var err error
+	for seq := uint64(1); seq <= last && err == nil; seq++ {
+		err = l.Append(e.ctx, seq, text("a", seq), seq == last)
+		_, st, _ := l.Read(e.ctx, 0, nil)
+		if want := (eventstore.State{First: 1, Last: seq, Sealed: seq == last}); err == nil && st != want {
+			err = fmt.Errorf("the log stands at %+v after event %d", st, seq)
+		}
+		runtime.Gosched()
+	}
+	if err != nil {
+		_ = e.store.DropSession(e.ctx, "s") // the readers wait for an end
+	}
+	done.Wait()
+	e.nilError(err, "append beside readers")
+}
+
+// follow reads a log to its end, in windows of size, and calls begun after the first.
+func (e *exam) follow(l eventstore.Log, last uint64, size int, begun func()) error {
+	buf := make([]eventstore.Event, size)
+	after, seen := uint64(0), uint64(0)
+	for {
+		n, st, err := l.Read(e.ctx, after, buf)
+		begun()
+		if err != nil {
+			return fmt.Errorf("read after %d: %w", after, err)
+		}
+		if st.Last < seen || st.First != 1 || n > len(buf) || st.Last < after+uint64(n) || st.Sealed != (st.Last == last) {
+			return fmt.Errorf("%d events after %d, and a log at %+v that was at %d", n, after, st, seen)
+		}
+		seen = st.Last
+		for _, ev := range buf[:n] {
+			if after++; ev.Seq != after || !bytes.Equal(ev.Data, text("a", after)) {
+				return fmt.Errorf("got event %d, %q, in the place of %d", ev.Seq, ev.Data, after)
+			}
+		}
+		if after == last {
+			return nil
+		}
+		runtime.Gosched()
+	}
+}
+
+func marksAreHints(e *exam) {
+	l := e.log("a")
+	l.Mark(eventstore.Mark{Written: 3, Acked: 3})
+	e.wantState(l, eventstore.State{First: 1}, "a mark creates nothing")
+	e.append(l, "a", 1, 10, false)
+	l.Mark(eventstore.Mark{Written: 8, Acked: 5})
+	l.Mark(eventstore.Mark{Written: 2, Acked: 1})
+	l.Mark(eventstore.Mark{})
+	l.Mark(eventstore.Mark{Written: 1 << 63, Acked: 1 << 63})
+	e.append(l, "a", 11, 12, true)
+	l.Mark(eventstore.Mark{Written: 12, Acked: 12})
+	st := e.state(l)
+	if st.Last != 12 || !st.Sealed || st.First > 13 {
+		e.Fatalf("after marks the log stands at %+v", st)
+	}
+	// Acknowledged events may go, but only from the front, and an older cursor may still be served.
+	events, st := e.all(l, 0, 5)
+	if st.First <= 12 {
+		e.isText(events, "a", st.First, 12, "after marks")
+	}
+}
+
+func watch(e *exam) {
+	l := e.log("a")
+	wake := make(chan struct{}) // nobody receives: an offer must not wait
+	stop := l.Watch(wake)
+	other := l.Watch(make(chan struct{}, 1))
+	e.append(l, "a", 1, 3, false)
+	e.append(e.log("a"), "a", 4, 4, false)
+	stop()
+	stop()
+	e.append(l, "a", 5, 5, true)
+	e.nilError(l.Drop(e.ctx), "drop a log that is watched")
+	other()
+	other()
+}

@@ -1,0 +1,277 @@
+package storetest
+
+import (
+	"bytes"
+	"context"
+	"slices"
+	"strings"
+	"sync"
+
+	"github.com/rejoin-mcp/rejoin/eventstore"
+)
+
+// reference is the contract in as few lines as it takes: what several processes would share. It passes the exam, and with a
+// flaw it must not.
+type reference struct {
+	mu     sync.Mutex
+	logs   map[string]*refLog
+	epochs map[string]uint64
+	order  []*refLog // by their first append
+	limit  int       // bytes of a session's events; 0: none
+	shared bool
+	flaw   string
+}
+
+// client is what one process opens.
+type client struct {
+	ref    *reference
+	closed bool
+}
+
+type refLog struct {
+	key    eventstore.Key
+	first  uint64
+	events [][]byte
+	sealed bool
+	gone   bool
+}
+
+type refHandle struct {
+	c     *client
+	log   *refLog
+	epoch uint64
+}
+
+func newReference(shared bool, limit int, flaw string) *reference {
+	return &reference{
+		logs: map[string]*refLog{}, epochs: map[string]uint64{}, shared: shared, limit: limit, flaw: flaw,
+	}
+}
+
+func (r *reference) has(flaw string) bool { return r.flaw == flaw }
+
+func (r *reference) name(k eventstore.Key) string {
+	switch {
+	case r.has("joins names"):
+		return k.Session + ":" + k.Stream
+	case r.has("cuts names at NUL"):
+		session, _, _ := strings.Cut(k.Session, "\x00")
+		stream, _, _ := strings.Cut(k.Stream, "\x00")
+		return session + "\x00" + stream
+	case r.has("ignores case"):
+		return strings.ToLower(k.Session) + "\x00\x00" + strings.ToLower(k.Stream)
+	case r.has("ignores the session"):
+		return k.Stream
+	}
+	return k.Session + "\x00|\x00" + k.Stream
+}
+
+func (c *client) Log(k eventstore.Key) eventstore.Log {
+	c.ref.mu.Lock()
+	defer c.ref.mu.Unlock()
+	l := c.ref.logs[c.ref.name(k)]
+	if l == nil {
+		l = &refLog{key: k, first: 1}
+		if !c.ref.has("two handles, two logs") {
+			c.ref.logs[c.ref.name(k)] = l
+		}
+	}
+	return &refHandle{c: c, log: l, epoch: k.Epoch}
+}
+
+func (c *client) Shared() bool { return c.ref.shared != c.ref.has("lies about sharing") }
+
+func (c *client) DropSession(ctx context.Context, session string) error {
+	c.ref.mu.Lock()
+	defer c.ref.mu.Unlock()
+	if c.closed && !c.ref.has("works on after close") {
+		return eventstore.ErrClosed
+	}
+	for name, l := range c.ref.logs {
+		if l.key.Session != session && !c.ref.has("drops all sessions") {
+			continue
+		}
+		if l.sealed && c.ref.has("keeps sealed logs of a dropped session") {
+			continue
+		}
+		if l.last() == 0 && c.ref.has("spares handles when it drops a session") {
+			continue
+		}
+		l.gone = true
+		delete(c.ref.logs, name)
+	}
+	return nil
+}
+
+func (c *client) Close() error {
+	c.ref.mu.Lock()
+	defer c.ref.mu.Unlock()
+	c.closed = true
+	return nil
+}
+
+func (l *refLog) last() uint64 { return l.first + uint64(len(l.events)) - 1 }
+
+func (h *refHandle) usable(ctx context.Context) error {
+	switch {
+	case ctx.Err() != nil && !h.c.ref.has("ignores contexts"):
+		return ctx.Err()
+	case h.c.closed && !h.c.ref.has("works on after close"):
+		return eventstore.ErrClosed
+	}
+	return nil
+}
+
+func (h *refHandle) Append(ctx context.Context, seq uint64, data []byte, seal bool) error {
+	r := h.c.ref
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if err := h.usable(ctx); err != nil {
+		return err
+	}
+	l := h.log
+	if l.gone && r.has("comes back after a drop") {
+		*l = refLog{key: l.key, first: seq}
+		r.logs[r.name(l.key)] = l
+	}
+	last := l.last()
+	if l.gone || last == 0 && seq != 1 && !r.has("begins anywhere") {
+		return eventstore.ErrGone
+	}
+	if r.shared && h.epoch < r.epochs[l.key.Session] && !r.has("does not fence") {
+		return eventstore.ErrFenced
+	}
+	if last > 0 && seq == last && (l.sealed == seal || r.has("repeats may seal")) && !r.has("repeats fail") {
+		if l.first > last || bytes.Equal(l.events[len(l.events)-1], data) || r.has("repeats may differ") {
+			if r.has("repeats append") {
+				l.events = append(l.events, data)
+			}
+			l.sealed = seal
+			return nil
+		}
+	}
+	switch {
+	case l.sealed && !r.has("appends after the seal"):
+		return eventstore.ErrSealed
+	case seq > last+1 && r.has("takes gaps"), seq <= last && r.has("takes old numbers"):
+	case seq != last+1 && last > 0:
+		return eventstore.ErrSequence
+	}
+	if !r.room(l, len(data), seal) {
+		return eventstore.ErrFull
+	}
+	if last == 0 {
+		r.order = append(r.order, l)
+	}
+	l.events = append(l.events, data)
+	l.sealed = seal && !r.has("forgets the seal")
+	r.epochs[l.key.Session] = max(r.epochs[l.key.Session], h.epoch)
+	return nil
+}
+
+// room evicts until n bytes fit: sealed logs, then the events of backlogs.
+func (r *reference) room(l *refLog, n int, seal bool) bool {
+	if r.limit == 0 {
+		return true
+	}
+	used := n
+	for _, other := range r.order {
+		if other.key.Session == l.key.Session && !other.gone {
+			for _, data := range other.events {
+				used += len(data)
+			}
+		}
+	}
+	for _, other := range slices.Clone(r.order) {
+		for used > r.limit && !other.gone && other.key.Session == l.key.Session && len(other.events) > 0 &&
+			(other.sealed && !r.has("never evicts") || other.key.Backlog || r.has("trims running logs")) {
+			used -= len(other.events[0])
+			other.events = other.events[1:]
+			if !r.has("forgets where it begins") {
+				other.first++
+			}
+		}
+	}
+	return used <= r.limit || seal && !r.has("refuses a seal")
+}
+
+func (h *refHandle) Read(ctx context.Context, after uint64, buf []eventstore.Event) (int, eventstore.State, error) {
+	r := h.c.ref
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if err := h.usable(ctx); err != nil {
+		return 0, eventstore.State{}, err
+	}
+	l := h.log
+	if l.gone && !r.has("reads after a drop") {
+		return 0, eventstore.State{}, eventstore.ErrGone
+	}
+	n := 0
+	for i, data := range l.events {
+		seq := l.first + uint64(i)
+		if seq <= after && !r.has("reads from the start") && !(seq == after && r.has("reads the cursor's event")) {
+			continue
+		}
+		if n == len(buf) {
+			break
+		}
+		if r.has("shortens large events") {
+			data = data[:min(len(data), 64<<10)]
+		}
+		if !r.has("shares its buffer") {
+			data = slices.Clip(data)
+		}
+		buf[n] = eventstore.Event{Seq: seq, Data: data}
+		n++
+	}
+	st := eventstore.State{First: l.first, Last: l.last(), Sealed: l.sealed}
+	if r.has("seals early") && st.Last > 100 {
+		st.Sealed = true
+	}
+	return n, st, nil
+}
+
+func (h *refHandle) Mark(m eventstore.Mark) {
+	r := h.c.ref
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.has("evicts what was only written") && int(m.Written) <= len(h.log.events) {
+		h.log.events = h.log.events[m.Written:]
+		h.log.first += m.Written
+	}
+	if r.has("marks create") && h.log.last() == 0 {
+		h.log.events = [][]byte{nil}
+	}
+}
+
+func (h *refHandle) Watch(wake chan<- struct{}) (stop func()) {
+	done := make(chan struct{})
+	return func() {
+		if h.c.ref.has("stops once") {
+			close(done)
+		}
+	}
+}
+
+func (h *refHandle) Drop(ctx context.Context) error {
+	r := h.c.ref
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	switch {
+	case h.c.closed && !r.has("works on after close"):
+		return eventstore.ErrClosed
+	case h.log.gone && r.has("drops once"):
+		return eventstore.ErrGone
+	case r.has("wipes data when it drops"):
+		for _, data := range h.log.events {
+			clear(data)
+		}
+	}
+	if !h.log.gone {
+		h.log.gone = !r.has("drops nothing")
+		if r.logs[r.name(h.log.key)] == h.log {
+			delete(r.logs, r.name(h.log.key))
+		}
+	}
+	return nil
+}

@@ -1,0 +1,187 @@
+package storetest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"runtime"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/rejoin-mcp/rejoin/eventstore"
+)
+
+// subject is the reference store with a flaw, as the exam takes it.
+func subject(shared bool, limit int, flaw string) (Features, func(testing.TB) eventstore.Store) {
+	var ref *reference
+	f := Features{
+		Shared:  shared,
+		Bounded: limit > 0,
+		Again:   func(testing.TB) eventstore.Store { return &client{ref: ref} },
+	}
+	return f, func(testing.TB) eventstore.Store {
+		ref = newReference(shared, limit, flaw)
+		return &client{ref: ref}
+	}
+}
+
+func TestReferencePasses(t *testing.T) {
+	for name, s := range map[string]struct {
+		shared bool
+		limit  int
+	}{
+		"plain": {}, "shared": {shared: true}, "bounded": {limit: 1 << 20}, "both": {true, 1 << 20},
+	} {
+		t.Run(name, func(t *testing.T) {
+			f, open := subject(s.shared, s.limit, "")
+			Run(t, f, open)
+		})
+	}
+}
+
+// TestFlawsAreFound breaks one rule at a time: the exam has to notice, at the place that names it.
+func TestFlawsAreFound(t *testing.T) {
+	for flaw, clause := range map[string]string{
+		"forgets the seal":                       "seal",
+		"appends after the seal":                 "seal",
+		"seals early":                            "readers beside the appender",
+		"repeats fail":                           "repeat",
+		"repeats append":                         "repeat",
+		"repeats may differ":                     "repeat",
+		"repeats may seal":                       "repeat",
+		"takes gaps":                             "sequence",
+		"takes old numbers":                      "sequence",
+		"begins anywhere":                        "sequence",
+		"two handles, two logs":                  "one log per name",
+		"joins names":                            "any name",
+		"cuts names at NUL":                      "any name",
+		"ignores case":                           "any name",
+		"ignores the session":                    "sessions apart",
+		"reads from the start":                   "read windows",
+		"reads the cursor's event":               "read windows",
+		"shortens large events":                  "large events",
+		"shares its buffer":                      "data stays as it was",
+		"wipes data when it drops":               "data stays as it was",
+		"marks create":                           "marks are hints",
+		"stops once":                             "watch",
+		"ignores contexts":                       "ended context",
+		"drops nothing":                          "drop",
+		"drops once":                             "drop",
+		"comes back after a drop":                "drop",
+		"reads after a drop":                     "drop before use",
+		"drops all sessions":                     "drop session",
+		"keeps sealed logs of a dropped session": "drop session",
+		"spares handles when it drops a session": "drop session",
+		"works on after close":                   "close",
+		"lies about sharing":                     "shared is told",
+		"trims running logs":                     "full",
+		"evicts what was only written":           "full",
+		"refuses a seal":                         "full takes a seal",
+		"never evicts":                           "sealed logs make room",
+		"forgets where it begins":                "backlogs make room",
+		"does not fence":                         "fence",
+	} {
+		t.Run(flaw, func(t *testing.T) {
+			f, open := subject(true, 1<<20, flaw)
+			i := slices.IndexFunc(rules, func(r rule) bool { return r.name == clause })
+			why := attempt(rules[i], f, open)
+			if why == "" {
+				t.Fatalf("the rule %q passes", clause)
+			}
+			t.Log(why)
+		})
+	}
+}
+
+// TestEveryRuleCanFail keeps the table above complete: a store that works in no way passes no rule.
+func TestEveryRuleCanFail(t *testing.T) {
+	f, _ := subject(true, 1<<20, "")
+	for _, r := range rules {
+		why := attempt(r, f, func(testing.TB) eventstore.Store { return dead{} })
+		if why == "" && r.skip(f) == "" {
+			t.Errorf("the rule %q passes with a store that does nothing", r.name)
+		}
+	}
+}
+
+// dead is a store in name only.
+type dead struct{ eventstore.Store }
+
+func (dead) Log(eventstore.Key) eventstore.Log         { return dead{} }
+func (dead) DropSession(context.Context, string) error { return errDead }
+func (dead) Shared() bool                              { return false }
+func (dead) Close() error                              { return nil }
+
+func (dead) Append(context.Context, uint64, []byte, bool) error { return errDead }
+func (dead) Mark(eventstore.Mark)                               {}
+func (dead) Watch(chan<- struct{}) func()                       { return func() {} }
+func (dead) Drop(context.Context) error                         { return errDead }
+func (dead) Read(context.Context, uint64, []eventstore.Event) (int, eventstore.State, error) {
+	return 0, eventstore.State{}, errDead
+}
+
+var errDead = errors.New("dead")
+
+func TestSkipsSayWhy(t *testing.T) {
+	for _, r := range rules {
+		for _, f := range []Features{{}, {Shared: true}, {Bounded: true}, {Shared: true, Bounded: true}} {
+			why := r.skip(f)
+			if needed := r.needs == shared && !f.Shared || r.needs == bounded && !f.Bounded ||
+				r.needs == unbounded && f.Bounded; needed != (why != "") {
+				t.Errorf("rule %q with %+v: skip says %q", r.name, f, why)
+			}
+			if why != "" && !strings.Contains(why, "Features.") {
+				t.Errorf("rule %q: %q does not name the field", r.name, why)
+			}
+		}
+	}
+	names := map[string]bool{}
+	for _, r := range rules {
+		if names[r.name] {
+			t.Errorf("two rules are named %q", r.name)
+		}
+		names[r.name] = true
+	}
+}
+
+// attempt runs one rule and returns what it complained about.
+func attempt(r rule, f Features, open func(testing.TB) eventstore.Store) string {
+	rec := &recorder{}
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		defer func() {
+			if p := recover(); p != nil {
+				rec.Errorf("panic: %v", p)
+			}
+		}()
+		r.try(rec, f, open)
+	}()
+	<-done
+	return strings.Join(rec.complaints, "; ")
+}
+
+// recorder is a testing.TB that notes failures.
+type recorder struct {
+	testing.TB
+	mu         sync.Mutex
+	complaints []string
+}
+
+func (r *recorder) Errorf(format string, args ...any) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if c := fmt.Sprintf(format, args...); !slices.Contains(r.complaints, c) && len(r.complaints) < 3 {
+		r.complaints = append(r.complaints, c)
+	}
+}
+
+func (r *recorder) Fatalf(format string, args ...any) {
+	r.Errorf(format, args...)
+	runtime.Goexit()
+}
+
+func (r *recorder) Fatal(args ...any) { r.Fatalf("%s", fmt.Sprint(args...)) }
+func (r *recorder) Helper()           {}
