@@ -1,0 +1,147 @@
+package core
+
+import "time"
+
+// resumable reports whether the client of a stream can be sent away: it polls, and what it missed can be found again.
+func (m *Machine) resumable(s *stream) bool {
+	return m.polls && !s.memory && !s.jsonOnly && !s.stranded
+}
+
+// Resumable reports whether Close can work for a stream.
+func (m *Machine) Resumable(id StreamID) bool {
+	i := m.find(id)
+	return i >= 0 && m.phase != over && m.streams[i].life == alive && m.resumable(&m.streams[i])
+}
+
+// letGo closes the connection of a stream at the app's wish. A client that is away already stays away.
+func (m *Machine) letGo(in In, out []Out) []Out {
+	i := m.find(in.Stream)
+	switch {
+	case i < 0 || m.streams[i].life != alive:
+		return append(out, Out{Do: Refuse, Reason: Ended})
+	case m.streams[i].reader == nobody:
+		return out
+	case !m.resumable(&m.streams[i]):
+		return append(out, Out{Do: Refuse, Reason: NotResumable})
+	}
+	return m.letGoAt(i, in.Dur, out)
+}
+
+// letGoAt closes the connection that a stream has.
+func (m *Machine) letGoAt(i int32, override time.Duration, out []Out) []Out {
+	s := &m.streams[i]
+	if s.reader == undecided {
+		out = m.goSSE(i, out)
+	}
+	if s.poll && s.seq == s.from {
+		s.empties++
+	}
+	return m.endConn(i, s.seq, m.retryOf(s, override), NoReason, out)
+}
+
+// endConn tells the reader of a stream to write up to seq and end. Nobody reads from here on.
+func (m *Machine) endConn(i int32, seq uint64, retry time.Duration, why Reason, out []Out) []Out {
+	s := &m.streams[i]
+	out = append(out, Out{Do: End, Conn: s.conn, Index: i, Stream: s.id, Seq: seq, Dur: retry, Reason: why})
+	s.conn, s.closing, s.upTo, s.reader = 0, s.conn, seq, nobody
+	if retry > 0 {
+		s.retry = retry
+	}
+	m.expect(s)
+	m.schedule(i)
+	return out
+}
+
+// expect notes when the client of a stream that nobody reads is due back.
+func (m *Machine) expect(s *stream) {
+	s.dueBack = m.now + s.retry
+	m.dueBack = max(m.dueBack, s.dueBack)
+}
+
+// gone notes that a connection has ended. It never cancels anything: a disconnect is not a cancellation (transports,
+// "sending messages to the server", 2025-11-25).
+func (m *Machine) gone(in In, out []Out) []Out {
+	m.conns--
+	m.active = m.now
+	i := m.find(in.Stream)
+	if i < 0 || in.Stream == (StreamID{}) {
+		return out
+	}
+	s := &m.streams[i]
+	switch in.Conn {
+	case s.closing:
+		s.closing = 0
+	case s.conn:
+		s.conn, s.reader = 0, nobody
+	default: // a newer one reads
+		return out
+	}
+	m.expect(s)
+	switch {
+	case s.cancelled:
+		return m.drop(i, out)
+	case i != standalone && !s.primed:
+		return m.strand(i, out)
+	}
+	m.schedule(i)
+	return out
+}
+
+// strand notes that no client can come back for a stream: it was never given an id. The call runs on, but nothing of it is
+// recorded, and its request id may be used again.
+func (m *Machine) strand(i int32, out []Out) []Out {
+	s := &m.streams[i]
+	if m.phase == provisional {
+		return m.end(OpenFailure, out) // the client will never learn the session's name
+	}
+	s.stranded = true
+	for k := range s.requests() {
+		if r := &s.requests()[k]; r.state == held {
+			m.settle(i, r)
+		}
+	}
+	if s.life == ended {
+		return m.drop(i, out)
+	}
+	m.schedule(i)
+	return append(out, Out{Do: Strand, Index: i, Stream: s.id})
+}
+
+// baseRetry is what a primer says. Clients that cannot poll are told nothing, so they are due back at once.
+func (m *Machine) baseRetry(s *stream) time.Duration {
+	if !m.polls {
+		return 0
+	}
+	return clampRetry(s.policy.Retry)
+}
+
+// retryOf is what a client is told when it is sent away: more after each poll that brought nothing, unless the caller says
+// otherwise, and up to a fifth more at random, so that those who left together do not come back together.
+func (m *Machine) retryOf(s *stream, override time.Duration) time.Duration {
+	if !m.polls {
+		return 0
+	}
+	d := clampRetry(override)
+	if override <= 0 {
+		d = clampRetry(s.policy.Retry)
+		limit := max(d, min(s.policy.RetryMax, maxRetry))
+		for k := 0; k < s.empties && d < limit; k++ {
+			d = min(d+d/2, limit)
+		}
+	}
+	spread := uint64(d / 5 / time.Microsecond) //nolint:gosec // at most a fifth of an hour
+	return clampRetry(d + time.Duration(spread*uint64(m.rand)>>32)*time.Microsecond)
+}
+
+func clampRetry(d time.Duration) time.Duration { return min(max(d, minRetry), maxRetry) }
+
+// adjust changes the policy of a running request.
+func (m *Machine) adjust(in In, out []Out) []Out {
+	i := m.find(in.Stream)
+	if i < 0 || m.streams[i].life != alive {
+		return append(out, Out{Do: Refuse, Reason: Ended})
+	}
+	m.streams[i].policy.merge(in.Policy)
+	m.schedule(i)
+	return out
+}

@@ -1,0 +1,109 @@
+package core
+
+import "time"
+
+type (
+	// StreamID names a stream: random, from the driver, never used twice. The zero value names none.
+	StreamID [16]byte
+	// ConnID names one HTTP response within its session. Zero names none.
+	ConnID uint32
+)
+
+// In is one input: a tagged struct, not an interface, so that no Step allocates. The comments on [Op] say which fields count.
+type In struct {
+	Op     Op
+	Flags  Flags
+	Reason Reason
+	Conn   ConnID
+	Rand   uint32 // spreads retries; wanted by every input that can close a connection
+	Stream StreamID
+	Seq    uint64
+	Nonce  uint64        // makes the id of a primer unique, in any process
+	ID     string        // JSON-RPC id as the client wrote it; kept
+	Batch  []Request     // instead of ID; not empty; kept, and written to
+	Dur    time.Duration // Close: the caller's override of the retry, 0 for none; Post, Get: the connection must end in so long
+	Policy *Policy       // copied
+}
+
+// Request is one member of a batch.
+type Request struct {
+	ID string // as the client wrote it
+	// Seq is the sequence of its response, 0 until that is recorded. The machine writes it.
+	Seq   uint64
+	state answer
+}
+
+// answer says how far the answer to a request has come.
+type answer uint8
+
+const (
+	awaited answer = iota
+	held           // the response was made, and waits for the form of the answer
+	settled        // recorded or sent, or there will be none
+)
+
+// Op names an input.
+type Op uint8
+
+// The inputs, with the fields they use.
+const (
+	// Tick says that time has passed. Rand.
+	Tick Op = iota
+	// Opened says that initialize was answered with a result, before that answer is written. ID: the negotiated version.
+	// Flags: CanPoll where the client is known to poll although its version does not promise it.
+	Opened
+	// OpenFailed says that initialize failed or its answer could not be written: no session stays.
+	OpenFailed
+	// Post is a request, or a batch of them. Stream (new), Conn, ID or Batch, Policy, Nonce, Dur. Flags: Initialize, NoFlush.
+	Post
+	// Get is a GET. Conn, Nonce, Rand, Dur. Flags: HasCursor, and then Stream and Seq; NoFlush.
+	Get
+	// Emit is a notification or a server request that the app made. Stream: the call it was made in, or zero. Flags: Progress,
+	// Ask, Task. Conn, Nonce of the call are known already.
+	Emit
+	// Reply is the response of a request. Stream, ID.
+	Reply
+	// Full says that the store had no room for Seq of Stream, which an Emit took: the number is free again. A response is never
+	// refused for want of room.
+	Full
+	// Lost says that the store failed at Seq of Stream. The stream goes on in memory, without ids.
+	Lost
+	// Gap says that a connection cannot read on: what follows Seq in Stream was dropped (Reason Expired) or cannot be read
+	// (StoreFailed). Conn, Rand.
+	Gap
+	// Written says that Stream was written to Conn up to and including Seq; a primer counts with its position.
+	Written
+	// Gone says that Conn, which served Stream (zero if it was refused), has ended, by whatever cause. What was written to it
+	// is reported before.
+	Gone
+	// Close lets the client of Stream go. Dur, Rand.
+	Close
+	// Adjust changes the policy of Stream: Policy, where zero fields stay as they are and negative ones are off.
+	Adjust
+	// Cancel is the client's notifications/cancelled. ID: of the request.
+	Cancel
+	// Touch is any other sign of life of the client: a notification, an answer.
+	Touch
+	// Delete ends the session. Reason says why.
+	Delete
+	// Drain refuses new work from now on. Flags: Handover if another process can take the running calls over; Final. Rand.
+	Drain
+	// Stop answers everything that runs with an error, and ends the session as soon as nothing runs and nobody reads. Rand.
+	Stop
+)
+
+// Flags qualify an input.
+type Flags uint16
+
+// The flags.
+const (
+	HasCursor  Flags = 1 << iota // Get: the client sent Last-Event-ID
+	NoFlush                      // Post, Get: the writer cannot flush, so no stream is possible
+	Initialize                   // Post: it opens the session
+	Progress                     // Emit: a progress notification, worthless once its call has ended
+	Ask                          // Emit: a request to the client, worthless where nobody can answer
+	Task                         // Emit: the call was task-augmented, so its progress outlives it
+	CanPoll                      // Opened: the client polls, whatever its version says
+	Handover                     // Drain: the store is shared
+	Final                        // Drain: nothing runs any more, so that standalone streams end whoever reads them
+)

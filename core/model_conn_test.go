@@ -1,0 +1,389 @@
+package core
+
+import (
+	"slices"
+	"strconv"
+	"time"
+)
+
+func (w *world) someConn() *conn {
+	if len(w.live) == 0 {
+		return nil
+	}
+	return w.live[w.pick(len(w.live))]
+}
+
+// someLog prefers streams that run.
+func (w *world) someLog() *log {
+	for range 4 {
+		if l := w.logs[w.pick(len(w.logs))]; !l.ended {
+			return l
+		}
+	}
+	return w.logs[w.pick(len(w.logs))]
+}
+
+// give gives the client an id, unless the stream has none any more.
+func (w *world) give(c *conn) {
+	w.cursors = append(w.cursors, cursor{log: c.log, seq: c.pos, base: c.base, got: slices.Clone(c.got), hole: c.hole})
+}
+
+// write lets a connection write up to n events, and report it if it was seen to succeed.
+func (w *world) write(c *conn, n int, report bool) {
+	l := c.log
+	switch {
+	case c.gone || w.over:
+		return
+	case c.refused || c.json || c.empty || !c.head && c.end != nil:
+		if c.primer {
+			c.primer = false
+			w.give(c)
+		}
+		w.gone(c)
+		return
+	case !c.head:
+		return
+	}
+	if c.primer {
+		c.primer = false
+		w.give(c)
+	}
+	for range n {
+		limit := l.committed()
+		if c.end != nil {
+			limit = min(limit, int(c.end.Seq))
+		}
+		gone := l.dropped && (c.end == nil || c.pos < int(c.end.Seq))
+		if c.pos >= limit && !gone {
+			break
+		}
+		if gone || c.pos < l.trimmed || l.lost >= 0 && w.pick(16) == 0 {
+			if l == w.standalone && c.pos < l.trimmed {
+				c.pos, c.hole = l.trimmed, true
+				continue
+			}
+			w.gap(c)
+			break
+		}
+		c.got = append(c.got, l.msgs[c.pos])
+		c.pos++
+		w.must(c.hole || slices.Equal(c.got, l.msgs[c.base:c.pos]), "a client gets each message once, in order: %v of %v", c.got, l.msgs[c.base:])
+		if l.lost < 0 || c.pos <= l.lost {
+			w.give(c)
+		}
+	}
+	if report {
+		w.written(c)
+	}
+	if c.end != nil && c.pos >= int(c.end.Seq) && !c.gone {
+		w.gone(c)
+	}
+}
+
+// writeOut lets a connection that was told to end do so.
+func (w *world) writeOut(c *conn) {
+	for n := 0; c.end != nil && !c.gone && !w.over; n++ {
+		w.must(n < 1000, "a connection that was told to end ends")
+		w.write(c, 3, true)
+	}
+}
+
+func (w *world) written(c *conn) {
+	l := c.log
+	if !l.dropped && !w.over {
+		l.sent = max(l.sent, min(c.pos, len(l.msgs)))
+		l.known = l.known || w.polls || c.pos > 0 && l.lost < 0
+		w.list(l)
+		w.step(In{Op: Written, Conn: c.id, Stream: l.id, Seq: uint64(c.pos)})
+	}
+}
+
+// gap reports that what follows was dropped, or cannot be read.
+func (w *world) gap(c *conn) {
+	l := c.log
+	in := In{Op: Gap, Conn: c.id, Stream: l.id, Seq: uint64(c.pos), Reason: Expired}
+	if w.pick(2) == 0 {
+		in.Reason = StoreFailed
+	}
+	var want []string
+	if !l.forgotten && (l.dropped || c == l.reader || c == l.closing) {
+		want = l.missing(c.pos)
+	}
+	outs := w.step(in)
+	var ids []string
+	for _, o := range outs {
+		if o.Do == Expire {
+			ids = append(ids, o.ID)
+		}
+	}
+	w.must(slices.Equal(ids, want), "errors for %v, not for %v", want, ids)
+	c.hole = true
+	w.must(c.end != nil && int(c.end.Seq) <= c.pos, "a reader that cannot read on ends")
+}
+
+// expire gives the client an error in place of a response.
+func (w *world) expire(c *conn, l *log, o Out) {
+	w.must(c.head && c.end == nil || c.end != nil, "an error is an event")
+	w.must(slices.ContainsFunc(l.requests, func(r *request) bool { return r.id == o.ID }), "an error for a request of the stream")
+	c.hole = true
+	w.cursors = append(w.cursors, cursor{log: l, seq: int(o.Seq), hole: true})
+}
+
+// lose breaks a connection; some of what it wrote may have got through unreported.
+func (w *world) lose(c *conn) {
+	if w.pick(2) == 0 {
+		w.write(c, w.pick(4), w.pick(2) == 0)
+	}
+	w.gone(c)
+}
+
+// gone reports the end of a connection.
+func (w *world) gone(c *conn) {
+	if c.gone || w.over {
+		return
+	}
+	c.gone = true
+	w.live = slices.DeleteFunc(w.live, func(other *conn) bool { return other == c })
+	in := In{Op: Gone, Conn: c.id}
+	l := c.log
+	current := false
+	if l != nil {
+		in.Stream = l.id
+		if current = !l.dropped && (l.reader == c || l.closing == c); current {
+			l.reader, l.closing = nil, nil
+			l.undecided = false
+			w.away(l)
+		}
+	}
+	w.active = w.at()
+	w.step(in)
+	if !current || l == w.standalone || w.over {
+		return
+	}
+	switch {
+	case l.cancelled:
+		w.must(l.dropped, "what was cancelled is not kept")
+	case !l.known:
+		w.must(l.stranded || l.dropped, "what nobody has an id of is not kept")
+	default:
+		w.must(!l.stranded && !l.dropped, "what somebody has an id of is kept")
+	}
+}
+
+// away notes when the client of a stream is due back.
+func (w *world) away(l *log) {
+	l.dueBack = w.at() + l.retry
+	w.dueBack = max(w.dueBack, l.dueBack)
+}
+
+// ordered notes that a connection was told to end.
+func (w *world) ordered(in In, c *conn, l *log, o Out) {
+	w.must(c.head || o.Reason == Deleted, "who ends has begun")
+	w.must(o.Dur == 0 || w.polls, "only who can poll is told when")
+	w.must(int(o.Seq) <= len(l.msgs), "it ends after what is there")
+	again := c.end != nil
+	c.end = &o
+	current := l.reader == c
+	switch {
+	case c.empty || l.dropped:
+		return
+	case o.Reason == Deleted || o.Reason == Idle: // the session ends
+		return
+	case o.Reason == TakenOver:
+		w.must(in.Op == Get && o.Seq == 0 && (current || l.closing == c), "the old reader ends at once")
+		if current {
+			l.reader = nil
+		}
+		return
+	case in.Op == Full:
+		w.must(l.closing == c && int(o.Seq) == len(l.msgs), "it ends before what was taken back")
+		return
+	case in.Op == Gap && !current:
+		return
+	case in.Op != Gap:
+		w.must(int(o.Seq) == len(l.msgs), "it ends after all that is there")
+	}
+	w.must(current && !again, "only who reads is told to end")
+	if l.ended {
+		w.must(o.Dur == 0, "nobody is told to come back to what has ended")
+	} else if in.Op != Gap {
+		w.checkLetGo(in, c, l, o)
+	}
+	l.reader, l.closing = nil, c
+	if o.Dur > 0 {
+		l.retry = o.Dur
+	}
+	w.away(l)
+}
+
+// checkLetGo checks a close before the response.
+func (w *world) checkLetGo(in In, c *conn, l *log, o Out) {
+	w.must(l == w.standalone || w.resumable(l), "nobody is sent away who cannot come back")
+	if in.Op == Tick {
+		reached := func(d time.Duration) bool { return d > 0 && w.at() >= c.since+d }
+		w.must(reached(l.policy.CloseAfter) || reached(c.limit), "nobody is let go before it is time")
+	}
+	if !w.polls {
+		return
+	}
+	if o.Reason != Shutdown && c.poll && len(l.msgs) == c.from {
+		l.empties++
+	}
+	d := l.policy.Retry
+	for range l.empties {
+		d = min(d*3/2, l.policy.RetryMax)
+	}
+	if in.Op == Close && in.Dur > 0 {
+		d = in.Dur
+	}
+	w.must(o.Dur >= d && o.Dur <= d+d/5, "retry %v after %d empty polls, not %v", o.Dur, l.empties, d)
+}
+
+func (w *world) close() {
+	l := w.someLog()
+	in := In{Op: Close, Stream: l.id, Dur: time.Duration(w.pick(3)) * 7 * time.Second}
+	reader := l.reader
+	can := !l.ended && w.resumable(l)
+	w.must(w.m.Resumable(l.id) == can, "who can be let go is known beforehand")
+	outs := w.step(in)
+	switch {
+	case l.ended:
+		w.must(len(outs) == 1 && outs[0].Do == Refuse && outs[0].Reason == Ended, "what has ended cannot be closed")
+	case reader == nil:
+		w.must(len(outs) == 0, "who is away stays away")
+	case !can:
+		w.must(len(outs) == 1 && outs[0].Do == Refuse && outs[0].Reason == NotResumable, "who cannot come back stays")
+	default:
+		w.must(reader.end != nil && l.reader == nil, "who can come back is let go")
+	}
+}
+
+func (w *world) cancel() {
+	r := w.inflight[strconv.Itoa(w.pick(6))]
+	if r == nil || r.state == held {
+		id := "none"
+		if r != nil {
+			id = r.id
+		}
+		w.active = w.at()
+		w.must(len(w.step(In{Op: Cancel, ID: id})) == 0, "what does not run cannot be cancelled")
+		return
+	}
+	l := r.log
+	w.active = w.at()
+	w.done(r)
+	l.cancelled = l.ended && !slices.ContainsFunc(l.requests, func(r *request) bool { return r.seq > 0 })
+	open, holding := l.opens()
+	reader := l.reader
+	outs := w.step(In{Op: Cancel, ID: r.id})
+	w.must(len(outs) > 0 && outs[0].Do == CancelApp && outs[0].ID == r.id && outs[0].Stream == l.id, "a cancellation reaches its request")
+	if open > 0 && open == holding {
+		w.must(reader.json && l.dropped, "what was held does not wait for what was cancelled")
+		return
+	}
+	w.must(!l.ended || reader == nil || reader.end != nil || reader.refused, "a cancelled request has no reader")
+}
+
+// drop notes that a stream is gone.
+func (w *world) drop(in In, l *log) {
+	w.must(l.ended && l.reader == nil, "only what has ended is dropped, and not while it is read")
+	switch {
+	case l.stranded, len(l.msgs) == 0 && !l.cancelled:
+	case l.cancelled && l.closing == nil:
+	case in.Op == Reply, in.Op == Cancel:
+		ended := 0
+		for _, other := range w.kept {
+			if other.ended {
+				ended++
+			}
+		}
+		w.must(w.maxEnded > 0 && ended > w.maxEnded && l == w.evictable(), "only the oldest makes room")
+	case in.Op == Gone:
+		w.must(!l.known, "what somebody has an id of is not dropped by a disconnect")
+	default:
+		w.must(in.Op == Tick && l.closing == nil && w.at() >= max(l.endedAt, l.dueBack)+l.policy.Retain, "what is recorded is kept for Retain")
+	}
+	l.dropped = true
+	if w.polls && l.sse || len(l.msgs) > 0 {
+		if w.tombs = append(w.tombs, l); len(w.tombs) > w.remember {
+			w.tombs[0].forgotten = true
+			w.tombs = w.tombs[1:]
+		}
+	}
+	w.kept = slices.DeleteFunc(w.kept, func(other *log) bool { return other == l })
+}
+
+// pass lets time pass, and ticks if something is due; sometimes late, sometimes early.
+func (w *world) pass() {
+	deadline := w.m.Deadline()
+	switch w.pick(6) {
+	case 0:
+		w.now = w.now.Add(time.Duration(w.pick(200)) * time.Millisecond)
+	case 1:
+		w.now = w.now.Add(time.Duration(w.pick(60)) * time.Second)
+	case 2:
+		w.now = w.now.Add(time.Duration(w.pick(20)) * time.Minute)
+	default:
+		if deadline.After(w.now) {
+			w.now = deadline
+		}
+	}
+	late := !deadline.IsZero() && !deadline.After(w.now)
+	if w.pick(8) == 0 && late {
+		return
+	}
+	outs := w.step(In{Op: Tick})
+	w.must(late || len(outs) == 0, "nothing is done before it is due")
+	if !w.over {
+		next := w.m.Deadline()
+		w.must(next.IsZero() || next.After(w.now), "what was due is done")
+	}
+}
+
+// settle lets an append that is under way end: well, or not.
+func (w *world) settle(l *log) {
+	if !l.pending || w.over {
+		return
+	}
+	l.pending = false
+	seq := uint64(len(l.msgs))
+	switch k := w.pick(8); {
+	case k == 0 && !l.response:
+		l.msgs = l.msgs[:len(l.msgs)-1]
+		w.list(l)
+		w.step(In{Op: Full, Stream: l.id, Seq: seq})
+	case k == 1:
+		if l.lost < 0 {
+			l.lost = int(seq) - 1
+		}
+		w.step(In{Op: Lost, Stream: l.id, Seq: seq})
+	}
+}
+
+// trim drops events: of a stream that runs only what a client has acknowledged by coming back with a later cursor.
+func (w *world) trim() {
+	l := w.someLog()
+	n := l.acked
+	if l.ended {
+		n = l.committed()
+	}
+	l.trimmed = max(l.trimmed, min(n, l.committed()))
+}
+
+func (w *world) adjust() {
+	l := w.someLog()
+	d := func() time.Duration { return []time.Duration{0, -1, 5 * time.Second, 5 * time.Minute}[w.pick(4)] }
+	p := Policy{CloseAfter: d(), AbandonAfter: d(), MaxRuntime: d(), Retain: time.Second, StreamAfter: time.Second}
+	if !l.ended {
+		for _, f := range []struct {
+			dst *time.Duration
+			v   time.Duration
+		}{{&l.policy.CloseAfter, p.CloseAfter}, {&l.policy.AbandonAfter, p.AbandonAfter}, {&l.policy.MaxRuntime, p.MaxRuntime}} {
+			if f.v != 0 {
+				*f.dst = f.v
+			}
+		}
+	}
+	outs := w.step(In{Op: Adjust, Stream: l.id, Policy: &p})
+	w.must(l.ended == (len(outs) > 0), "what runs can be changed")
+}

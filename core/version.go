@@ -1,0 +1,47 @@
+package core
+
+// Version is one revision of the protocol, as far as the transport differs.
+type Version struct {
+	Name    string
+	Polls   bool // knows primers and server-side closes (SEP-1699)
+	Batches bool // knows JSON-RPC batches
+}
+
+// Versions of the legacy era, newest first: those with sessions, GET and resumption.
+var Versions = [...]Version{
+	{Name: "2025-11-25", Polls: true},
+	{Name: "2025-06-18"},
+	{Name: "2025-03-26", Batches: true},
+	{Name: "2024-11-05"},
+}
+
+// FirstModern is the first version without sessions and resumption.
+const FirstModern = "2026-07-28"
+
+// Find returns the version with that name.
+func Find(name string) (Version, bool) {
+	for _, v := range Versions {
+		if v.Name == name {
+			return v, true
+		}
+	}
+	return Version{}, false
+}
+
+// IsModern reports whether name has the form of a version and is not before the first modern one.
+func IsModern(name string) bool {
+	if len(name) != len(FirstModern) {
+		return false
+	}
+	for i := range len(name) {
+		c := name[i]
+		if i == 4 || i == 7 {
+			if c != '-' {
+				return false
+			}
+		} else if c < '0' || c > '9' {
+			return false
+		}
+	}
+	return name >= FirstModern
+}
