@@ -1,0 +1,239 @@
+package rejoin
+
+import (
+	"context"
+	"net/http"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/rejoin-mcp/rejoin/core"
+	"github.com/rejoin-mcp/rejoin/eventstore"
+	"github.com/rejoin-mcp/rejoin/internal/sse"
+)
+
+// conn is one HTTP response: it waits for orders, reads the log of its stream and writes. run is its only goroutine, the one
+// inside Serve. What others may touch is guarded by the session's mutex.
+type conn struct {
+	id    core.ConnID
+	s     *Session
+	out   writer
+	woken chan struct{}
+	fresh atomic.Bool // there are orders that were not taken
+
+	st     *stream       // what it reads; nil: nothing
+	stream core.StreamID // its name, also where the stream is gone
+	opens  bool          // it answers initialize
+	orders orders
+
+	pos    uint64 // the last event that was put into a piece
+	piece  []byte // what is to be written next
+	buf    *[]byte
+	events [32]eventstore.Event
+}
+
+// orders are what the machine wants of a connection.
+type orders struct {
+	refuse   core.Reason
+	json     []byte // the whole answer
+	head     bool
+	wait     time.Duration // before the head
+	greeting greeting
+	acked    bool // the client came back with from: it has what is before
+	end      bool
+	from     uint64 // read from after it
+	expire   []expiry
+
+	primerSeq, nonce uint64
+	retry            time.Duration
+
+	endSeq   uint64
+	endRetry time.Duration
+}
+
+type greeting uint8
+
+const (
+	silent greeting = iota
+	primer
+	comment
+)
+
+type expiry struct {
+	seq uint64
+	id  string
+	why core.Reason
+}
+
+// maxPiece bounds what is written between two looks at the orders.
+const maxPiece = 64 << 10
+
+// conns keeps what a connection needs but for its channel: that would not work in another bubble of testing/synctest, and users' tests
+// run in many.
+var conns = sync.Pool{New: func() any { return new(conn) }}
+
+// wake makes run look at its orders and its log.
+func (c *conn) wake() {
+	select {
+	case c.woken <- struct{}{}:
+	default:
+	}
+}
+
+// openConn registers a connection with its session. Under the session's lock.
+func (s *Session) openConn(out writer) *conn {
+	c := conns.Get().(*conn) //nolint:forcetypeassert // the pool holds nothing else
+	s.lastConn++
+	c.id, c.s, c.out, c.woken = s.lastConn, s, out, make(chan struct{}, 1)
+	s.conns = append(s.conns, c)
+	return c
+}
+
+// close reports the end of a connection to the machine. Nothing of it is used afterwards.
+func (c *conn) close() {
+	s := c.s
+	var p pass
+	s.mu.Lock()
+	for i, other := range s.conns {
+		if other == c {
+			last := len(s.conns) - 1
+			s.conns[i], s.conns[last] = s.conns[last], nil
+			s.conns = s.conns[:last]
+			break
+		}
+	}
+	if st := c.st; st != nil {
+		if st.conn == c {
+			st.conn = nil
+		}
+		if st.closing == c {
+			st.closing = nil
+		}
+	}
+	s.step(core.In{Op: core.Gone, Conn: c.id, Stream: c.stream}, &p)
+	s.mu.Unlock()
+	s.finish(&p)
+	c.release()
+	c.forget()
+	conns.Put(c)
+}
+
+// forget makes a connection ready for its next use.
+func (c *conn) forget() {
+	c.id, c.s, c.out, c.woken, c.st, c.stream, c.opens, c.orders, c.pos = 0, nil, writer{}, nil, nil, core.StreamID{}, false, orders{}, 0
+	c.fresh.Store(false)
+}
+
+// outcome is how a connection ended.
+type outcome uint8
+
+const (
+	lost     outcome = iota // the client is gone
+	answered                // everything was written
+	refused                 // nothing was
+)
+
+// run serves the connection until its stream is let go, its client is gone, or it is answered.
+func (c *conn) run(ctx context.Context) (how outcome, why core.Reason) {
+	var quiet quietTimer
+	defer quiet.stop()
+	streaming := false
+	for {
+		o, src := c.take()
+		switch {
+		case o.refuse != core.NoReason && !streaming:
+			return refused, o.refuse
+		case o.json != nil:
+			if c.opens && c.s.isReady() { // never on an error
+				c.out.w.Header()[sessionHeader] = []string{c.s.id}
+			}
+			if ctx.Err() != nil || c.out.json(http.StatusOK, o.json) != nil {
+				return lost, 0
+			}
+			return answered, 0
+		case o.head:
+			if o.wait > 0 && !sleep(ctx, o.wait) {
+				return lost, 0
+			}
+			c.out.head()
+			streaming, c.pos = true, o.from
+			c.greet(&o)
+		}
+		if streaming {
+			if len(c.piece) > 0 || c.pos < src.stored {
+				quiet.spoke()
+			}
+			done, err := c.write(&o, src)
+			if err != nil {
+				c.s.srv.stats.noteWriteError(err)
+				return lost, 0
+			}
+			if done {
+				return answered, 0
+			}
+			c.release()
+		}
+		select {
+		case <-c.woken:
+		case <-ctx.Done():
+			return lost, 0
+		case <-quiet.after(streaming, c.s.srv.cfg.KeepAlive):
+			c.piece = sse.AppendComment(c.buffer())
+		}
+	}
+}
+
+// take returns the orders and the log. Orders that are carried out once are gone afterwards.
+func (c *conn) take() (orders, source) {
+	c.s.mu.Lock()
+	defer c.s.mu.Unlock()
+	o := c.orders
+	c.fresh.Store(false)
+	c.orders.head, c.orders.expire = false, nil
+	var src source
+	if c.st != nil {
+		src = source{log: c.st.log, stored: c.st.stored, backlog: c.st.n == 0}
+		// The last event that it was told to write may have been given back for want of room.
+		o.endSeq = min(o.endSeq, c.st.last)
+	}
+	return o, src
+}
+
+// quietTimer fires when nothing was written for a while. The zero value is ready; it allocates when it has to wait.
+type quietTimer struct {
+	t     *time.Timer
+	armed bool
+}
+
+func (q *quietTimer) spoke() { q.armed = false }
+
+func (q *quietTimer) after(streaming bool, d time.Duration) <-chan time.Time {
+	switch {
+	case !streaming || d <= 0:
+		return nil
+	case q.t == nil:
+		q.t = time.NewTimer(d)
+	case !q.armed:
+		q.t.Reset(d)
+	}
+	q.armed = true
+	return q.t.C
+}
+
+func (q *quietTimer) stop() {
+	if q.t != nil {
+		q.t.Stop()
+	}
+}
+
+// sleep waits, and reports whether ctx is still alive.
+func sleep(ctx context.Context, d time.Duration) bool {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-t.C:
+		return true
+	case <-ctx.Done():
+		return false
+	}
+}

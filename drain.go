@@ -1,0 +1,86 @@
+package rejoin
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+
+	"github.com/rejoin-mcp/rejoin/core"
+)
+
+// DrainError says what a Drain left behind.
+type DrainError struct{ Running, Unfetched int }
+
+func (e *DrainError) Error() string {
+	return fmt.Sprintf("rejoin: drained with %d requests running and %d responses not fetched", e.Running, e.Unfetched)
+}
+
+// Draining reports whether Drain or Close was called; for readiness probes.
+func (s *Server) Draining() bool { return s.draining.Load() }
+
+// Drain refuses new sessions and new requests (503), ends idle standalone streams, goes on serving polls, and returns
+// nil once no request runs and each response has been written to a client (or Retain has passed). A store that other processes
+// cannot read keeps the streams of running requests open until then. When ctx ends, what is left is answered with an error
+// and Drain returns a *DrainError that counts it. Sessions are not ended by a clean drain: a client that is still reading, or about to
+// poll, must not be told that its session is gone. Call it before http.Server.Shutdown.
+func (s *Server) Drain(ctx context.Context) error {
+	s.draining.Store(true)
+	in := core.In{Op: core.Drain}
+	if s.cfg.Store.Shared() {
+		in.Flags |= core.Handover
+	}
+	s.each(in)
+	for {
+		left := s.left()
+		if left == (DrainError{}) {
+			// Sessions stay, for clients whose poll is on its way; those that cannot poll lose their standalone stream now.
+			s.each(core.In{Op: core.Drain, Flags: core.Final})
+			s.nudge() // another drain may wait
+			return nil
+		}
+		select {
+		case <-s.changed:
+		case <-ctx.Done():
+			s.Close()
+			return &left
+		}
+	}
+}
+
+// left counts what a drain still waits for.
+func (s *Server) left() (left DrainError) {
+	left.Running = int(s.modern.Load())
+	for _, n := range s.all() {
+		n.mu.Lock()
+		if !n.over {
+			left.Running += n.m.Running()
+			left.Unfetched += n.m.Unfetched()
+		}
+		n.mu.Unlock()
+	}
+	return left
+}
+
+// nudge makes a drain look again.
+func (s *Server) nudge() {
+	select {
+	case s.changed <- struct{}{}:
+	default:
+	}
+}
+
+// Close answers every request with an error, ends every stream and session, and waits for nothing. Idempotent.
+// It fits http.Server.RegisterOnShutdown.
+func (s *Server) Close() {
+	s.draining.Store(true)
+	s.kill()
+	s.each(core.In{Op: core.Stop})
+}
+
+// each steps all sessions.
+func (s *Server) each(in core.In) {
+	for _, n := range s.all() {
+		in.Rand = rand.Uint32() //nolint:gosec // spreads retries
+		_ = n.do(in)            // nothing of it can be refused
+	}
+}

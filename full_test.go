@@ -1,0 +1,244 @@
+package rejoin_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/rejoin-mcp/rejoin"
+	"github.com/rejoin-mcp/rejoin/eventstore"
+	"github.com/rejoin-mcp/rejoin/eventstore/storetest"
+	"github.com/rejoin-mcp/rejoin/rejointest"
+)
+
+// fill sends progress of a kilobyte until there is no room, and returns how much there was.
+func fill(t *testing.T, tool *puppet, from int) (n int) {
+	t.Helper()
+	for ; ; n++ {
+		err := tool.Progress(float64(from+n), 0, strings.Repeat("x", 1000))
+		if err != nil {
+			require.ErrorIs(t, err, rejoin.ErrFull)
+			return n
+		}
+		require.Less(t, n, 1000, "the store is small")
+	}
+}
+
+// Invariant 8: what a client has not fetched of a running request is never evicted. The tool is told that there is no room, and its
+// response is taken all the same.
+func TestAFullLogOfARunningRequest(t *testing.T) {
+	for _, version := range []string{polling, legacy} {
+		bubble(t, func(t *testing.T) {
+			app, next := puppets()
+			store := eventstore.NewMemory(eventstore.MemoryConfig{SessionBytes: 64 << 10})
+			c := rejointest.New(t, app, rejointest.Config{Version: version, Server: rejoin.Config{Store: store}})
+			call := c.CallTool("x", nil)
+			tool := next()
+			require.NoError(t, tool.Progress(0, 0, ""))
+			synctest.Wait()
+			call.Cut()
+			n := fill(t, tool, 1)
+			require.Greater(t, n, 40)
+			require.ErrorIs(t, tool.Request(context.Background(), "roots/list", map[string]string{"x": strings.Repeat("x", 1000)}, nil), rejoin.ErrFull)
+			require.EqualValues(t, 2, c.Server().Stats().Full, "counted")
+			require.NoError(t, tool.cause(), "the call goes on")
+			require.Zero(t, c.Server().Stats().Evicted)
+
+			call.Poll() // all that was taken
+			require.Equal(t, upTo(n+1), progress(t, call.Messages()))
+			require.Zero(t, fill(t, tool, n+1), "it was written, but may have been lost on the way")
+			call.Poll() // acknowledges it
+			more := fill(t, tool, n+1)
+			require.Greater(t, more, 40, "so there is room again")
+			require.Equal(t, upTo(1+n+more), progress(t, call.Messages()))
+
+			call.Cut()
+			tool.returns(strings.Repeat("y", 100_000))
+			call.Poll()
+			require.Len(t, string(call.Result()), 100_002, "the response is always taken")
+			require.Equal(t, upTo(1+n+more), progress(t, call.Messages()), "and nothing before it is lost")
+		})
+	}
+}
+
+// A log that is full delays nobody and leaves no gap: the next event that is taken has the next number.
+func TestNoGapWhereThereWasNoRoom(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		app, next := puppets()
+		store := eventstore.NewMemory(eventstore.MemoryConfig{SessionBytes: 64 << 10})
+		c := rejointest.New(t, app, rejointest.Config{Server: rejoin.Config{Store: store}})
+		call := c.CallTool("x", nil)
+		tool := next()
+		n := fill(t, tool, 0)
+		require.NoError(t, tool.CloseStream(0), "it can still be closed")
+		require.NoError(t, tool.Progress(float64(n), 0, ""), "something small fits")
+		synctest.Wait()
+		require.True(t, strings.HasSuffix(last(call), fmt.Sprintf(" %d:progress retry closed", n)), last(call))
+		call.Poll()
+		require.Equal(t, fmt.Sprintf("200 sse primer@%d %d:progress open", n, n+1), last(call))
+	})
+}
+
+// A store that will not take even the response does not keep it from the client.
+func TestAStoreThatRefusesTheResponse(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		app, next := puppets()
+		store := fullAfter{eventstore.NewMemory(eventstore.MemoryConfig{}), 1, true}
+		c := rejointest.New(t, app, rejointest.Config{Server: rejoin.Config{Store: store}})
+		call := c.CallTool("x", nil)
+		tool := next()
+		require.NoError(t, tool.Progress(0, 0, ""))
+		require.ErrorIs(t, tool.Progress(1, 0, ""), rejoin.ErrFull)
+		tool.returns("done")
+		require.Equal(t, "200 sse primer@0 1:progress -:result closed", last(call))
+	})
+}
+
+// A message may be as large as 16 MiB. A response that is larger becomes an error.
+func TestMessagesThatAreTooLarge(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		app, next := puppets()
+		c := rejointest.New(t, app, rejointest.Config{Server: rejoin.Config{Store: eventstore.NewMemory(eventstore.MemoryConfig{SessionBytes: -1})}})
+		call := c.CallTool("x", nil)
+		tool := next()
+		huge := json.RawMessage(`"` + strings.Repeat("x", 16<<20) + `"`)
+		require.ErrorIs(t, tool.Notify("notifications/x", huge), rejoin.ErrTooLarge)
+		require.ErrorIs(t, tool.Request(context.Background(), "roots/list", huge, nil), rejoin.ErrTooLarge)
+		tool.returns(huge)
+		e := call.Err()
+		require.Equal(t, rejoin.CodeInternal, e.Code)
+		require.Contains(t, e.Message, "16 MiB")
+	})
+}
+
+var errStore = errors.New("the store has failed")
+
+// failing is a store in which operations of one kind fail, from the n-th to the last-th; 0: for ever.
+func failing(op string, n, last int) eventstore.Store {
+	return storetest.Faulty(eventstore.NewMemory(eventstore.MemoryConfig{}), func(what string, i int) error {
+		if what == op && i >= n && (last == 0 || i <= last) {
+			return errStore
+		}
+		return nil
+	})
+}
+
+// Invariant 8: a store that fails hangs nobody. The stream goes on, without ids, so its client must not be sent away.
+func TestAStoreThatFails(t *testing.T) {
+	for _, test := range []struct {
+		from int // append
+		want string
+	}{
+		{1, "200 sse primer@0 -:progress -:progress -:result closed"},
+		{2, "200 sse primer@0 1:progress -:progress -:result closed"},
+		{3, "200 sse primer@0 1:progress 2:progress -:result closed"},
+	} {
+		bubble(t, func(t *testing.T) {
+			app, next := puppets()
+			c := rejointest.New(t, app, rejointest.Config{Server: rejoin.Config{Store: failing("append", test.from, 0)}})
+			call := c.CallTool("x", nil)
+			tool := next()
+			for i := range 2 {
+				require.NoError(t, tool.Progress(float64(i), 0, ""))
+				if i+1 >= test.from {
+					require.False(t, tool.Resumable())
+					require.ErrorIs(t, tool.CloseStream(0), rejoin.ErrNotResumable)
+				} else {
+					require.True(t, tool.Resumable())
+				}
+			}
+			tool.returns("done")
+			require.Equal(t, test.want, last(call))
+			require.Equal(t, `"done"`, string(call.Result()))
+			require.NotZero(t, c.Server().Stats().StoreFailed)
+		})
+	}
+}
+
+// Where the store has recovered, the streams that it failed stay as they are, and others are as always.
+func TestAStoreThatFailsOnce(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		app, next := puppets()
+		c := rejointest.New(t, app, rejointest.Config{Server: rejoin.Config{Store: failing("append", 2, 2)}})
+		for _, want := range []string{
+			"200 sse primer@0 1:progress -:progress -:progress -:result closed",
+			"200 sse primer@0 1:progress 2:progress 3:progress 4:result closed",
+		} {
+			call := c.CallTool("x", nil)
+			tool := next()
+			for i := range 3 {
+				require.NoError(t, tool.Progress(float64(i), 0, ""))
+			}
+			tool.returns("done")
+			require.Equal(t, want, last(call))
+		}
+	})
+}
+
+// CloseAfter does not send a client away that could not come back; one that is away when the store fails still gets everything.
+func TestAStoreThatFailsWhileTheClientIsAway(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		app, next := puppets()
+		c := rejointest.New(t, app, rejointest.Config{Server: rejoin.Config{
+			KeepAlive: -1, Store: failing("append", 3, 0), Policy: rejoin.Policy{CloseAfter: time.Minute},
+		}})
+		call := c.CallTool("x", nil)
+		tool := next()
+		require.NoError(t, tool.Progress(0, 0, ""))
+		call.WaitClosed()
+		require.NoError(t, tool.Progress(1, 0, ""))
+		require.NoError(t, tool.Progress(2, 0, ""))
+		require.NoError(t, tool.Progress(3, 0, ""))
+		call.Poll()
+		require.Equal(t, "200 sse primer@1 2:progress -:progress -:progress open", last(call))
+		time.Sleep(time.Hour / 2)
+		tool.returns("done")
+		require.Equal(t, "200 sse primer@1 2:progress -:progress -:progress -:result closed", last(call))
+		require.Equal(t, upTo(4), progress(t, call.Messages()))
+	})
+}
+
+// A client that is promised what was kept, and cannot be given it, gets an error for its request. The call itself goes on.
+func TestAStoreThatCannotRead(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		app, next := puppets()
+		c := rejointest.New(t, app, rejointest.Config{Server: rejoin.Config{Store: failing("read", 1, 0)}})
+		listen := c.Listen()
+		call := c.CallTool("x", nil)
+		tool := next()
+		require.NoError(t, tool.Progress(0, 0, ""))
+		require.Equal(t, "200 sse primer@0 1:error(-32603,2) store closed", last(call))
+		require.NotContains(t, call.Wire(), errStore.Error())
+		require.NoError(t, tool.cause())
+		require.NoError(t, tool.Session().Notify(context.Background(), "notifications/x", nil))
+		require.Equal(t, "200 sse primer@0 retry closed", last(listen), "nobody waits for a response there: its client may try again")
+		tool.returns("done")
+		require.Equal(t, `{}`, string(c.Start("ping", nil).Result()), "and plain answers need no store")
+	})
+}
+
+// A store that cannot forget harms nobody.
+func TestAStoreThatCannotDrop(t *testing.T) {
+	for _, op := range []string{"drop", "dropsession"} {
+		bubble(t, func(t *testing.T) {
+			var told causes
+			app := told.app()
+			c := rejointest.New(t, app, rejointest.Config{Server: rejoin.Config{Store: failing(op, 1, 0), Policy: rejoin.Policy{Retain: time.Second}}})
+			call := c.CallTool("x", nil)
+			time.Sleep(time.Second)
+			require.Equal(t, "200 sse primer@0 open", last(call))
+			call.Cancel("")
+			time.Sleep(time.Minute)
+			c.Delete()
+			require.Len(t, told.ended, 1)
+			require.Zero(t, c.Server().Stats().Sessions)
+		})
+	}
+}

@@ -1,0 +1,44 @@
+package rejoin_test
+
+import (
+	"os/exec"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+const module = "github.com/rejoin-mcp/rejoin"
+
+// Who may import whom: see ARCHITECTURE.md.
+func TestImports(t *testing.T) {
+	allowed := map[string][]string{
+		"/core":                 nil,
+		"/internal/jsonrpc":     nil,
+		"/internal/sse":         nil,
+		"/eventstore":           nil,
+		"/eventstore/storetest": {"/eventstore"},
+		"":                      {"/core", "/internal/jsonrpc", "/internal/sse", "/eventstore"},
+		"/adapters/stdlib":      {""},
+		"/rejointest":           {"", "/core", "/internal/jsonrpc", "/internal/sse", "/eventstore", "/adapters/stdlib"},
+	}
+	out, err := exec.Command("go", "list", "-f", `{{.ImportPath}} {{join .Imports " "}}`, "./...").Output()
+	require.NoError(t, err, "the go command is needed")
+	seen := 0
+	for line := range strings.Lines(string(out)) {
+		fields := strings.Fields(line)
+		pkg := strings.TrimPrefix(fields[0], module)
+		mine, known := allowed[pkg]
+		require.True(t, known, "package %q is not in the table: say what it may import", fields[0])
+		seen++
+		for _, imported := range fields[1:] {
+			if path, ours := strings.CutPrefix(imported, module); ours {
+				require.Contains(t, mine, path, "%s must not import %s", fields[0], imported)
+				continue
+			}
+			first, _, _ := strings.Cut(imported, "/")
+			require.NotContains(t, first, ".", "%s must use the standard library only, not %s", fields[0], imported)
+		}
+	}
+	require.Len(t, allowed, seen, "a package of the table is gone")
+}

@@ -1,0 +1,155 @@
+package rejoin
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"strings"
+
+	"github.com/rejoin-mcp/rejoin/core"
+)
+
+// Handler answers requests one by one, each in its own goroutine. The result is marshalled with encoding/json. An *Error
+// reaches the client as it is; of any other error the client sees only -32603, and the log the rest. A panic likewise.
+type Handler func(ctx context.Context, r *Request) (result any, err error)
+
+// Request is what a Handler gets.
+type Request struct {
+	Method string
+	Params json.RawMessage
+	Header http.Header
+}
+
+// Bind decodes the params into v. Its error is an *Error with -32602.
+func (r *Request) Bind(v any) error {
+	params := r.Params
+	if params == nil {
+		params = json.RawMessage("{}")
+	}
+	if err := json.Unmarshal(params, v); err != nil {
+		return Errorf(CodeInvalidParams, "params of %s: %s", r.Method, bindFault(err))
+	}
+	return nil
+}
+
+// bindFault says what is wrong in the client's terms: the names of our types are none of its business.
+func bindFault(err error) string {
+	var mismatch *json.UnmarshalTypeError
+	if errors.As(err, &mismatch) {
+		return fmt.Sprintf("%s must not be a %s", strings.TrimPrefix(mismatch.Field, "."), mismatch.Value)
+	}
+	return "they do not fit"
+}
+
+// Info is what initialize answers.
+type Info struct {
+	Name, Version, Instructions string
+	Capabilities                map[string]any // {"tools": struct{}{}}
+}
+
+// NewApp makes an app of a Handler. It answers initialize (version negotiation included) and ping itself. Notifications of the
+// client are not passed on; its answers and cancellations work through the context.
+func NewApp(info Info, h Handler) App { return &handlerApp{info, h} }
+
+type handlerApp struct {
+	info    Info
+	handler Handler
+}
+
+func (a *handlerApp) Open(_ *http.Request, s *Session, _ []byte) (AppSession, error) {
+	return &handlerSession{a, s}, nil
+}
+
+func (a *handlerApp) Modern() http.Handler { return nil }
+
+type handlerSession struct {
+	app *handlerApp
+	s   *Session
+}
+
+func (s *handlerSession) Notification(*Notification) {}
+func (s *handlerSession) Ended(error)                {}
+
+func (s *handlerSession) Request(c *Call) {
+	switch c.Method() {
+	case "initialize":
+		s.initialize(c)
+	case "ping":
+		_ = c.Reply(json.RawMessage("{}")) // nothing to do if it has ended
+	default:
+		go s.handle(c)
+	}
+}
+
+// initialize negotiates the version: the client's if it is known, else the newest (lifecycle, "version negotiation",
+// 2025-11-25).
+func (s *handlerSession) initialize(c *Call) {
+	var params struct {
+		Version string `json:"protocolVersion"`
+	}
+	if err := json.Unmarshal(c.Params(), &params); err != nil || params.Version == "" {
+		_ = c.Fail(Errorf(CodeInvalidParams, "initialize needs params with a protocolVersion"))
+		return
+	}
+	if _, ok := core.Find(params.Version); !ok {
+		params.Version = core.Versions[0].Name
+	}
+	type serverInfo struct {
+		Name    string `json:"name"`
+		Version string `json:"version"`
+	}
+	capabilities := s.app.info.Capabilities
+	if capabilities == nil {
+		capabilities = map[string]any{}
+	}
+	result := struct {
+		Version      string         `json:"protocolVersion"`
+		Capabilities map[string]any `json:"capabilities"`
+		Server       serverInfo     `json:"serverInfo"`
+		Instructions string         `json:"instructions,omitempty"`
+	}{params.Version, capabilities, serverInfo{s.app.info.Name, s.app.info.Version}, s.app.info.Instructions}
+	s.reply(c, result, nil)
+}
+
+func (s *handlerSession) handle(c *Call) {
+	defer s.s.srv.recovered("a handler", func() { _ = c.Fail(Errorf(CodeInternal, "internal error")) })
+	result, err := s.app.handler(c.Context(), &Request{Method: c.Method(), Params: c.Params(), Header: c.Header()})
+	s.reply(c, result, err)
+}
+
+func (s *handlerSession) reply(c *Call, result any, err error) {
+	if err == nil {
+		var raw json.RawMessage
+		if raw, err = marshalResult(result); err == nil {
+			_ = c.Reply(raw) // the request may have been cancelled
+			return
+		}
+	}
+	var e *Error
+	if !errors.As(err, &e) {
+		if c.Context().Err() != nil { // it gave up because it was told to
+			s.s.srv.log.Debug("rejoin: a handler ended after its request", "method", c.Method(), "session", s.s.ref, "error", err)
+			_ = c.Fail(Errorf(CodeInternal, "cancelled"))
+			return
+		}
+		s.s.srv.log.Error("rejoin: a handler failed", "method", c.Method(), "session", s.s.ref, "error", err)
+		e = Errorf(CodeInternal, "internal error")
+	}
+	_ = c.Fail(e) // the request may have been cancelled
+}
+
+func marshalResult(result any) (json.RawMessage, error) {
+	if raw, ok := result.(json.RawMessage); ok {
+		return raw, nil
+	}
+	if result == nil {
+		return nil, nil
+	}
+	raw, err := json.Marshal(result)
+	if err != nil {
+		return nil, fmt.Errorf("result: %w", err)
+	}
+	return raw, nil
+}

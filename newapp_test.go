@@ -1,0 +1,150 @@
+package rejoin_test
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/rejoin-mcp/rejoin"
+	"github.com/rejoin-mcp/rejoin/rejointest"
+)
+
+// The client's version where it is known, else the newest. The lifecycle specification, "version negotiation".
+func TestVersionNegotiation(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		s := newServer(t, rejoin.NewApp(rejoin.Info{
+			Name: "n", Version: "v", Instructions: "i", Capabilities: map[string]any{"tools": struct{}{}},
+		}, nil), rejoin.Config{})
+		for asked, want := range map[string]string{
+			`"2025-11-25"`: "2025-11-25", `"2025-06-18"`: "2025-06-18", `"2025-03-26"`: "2025-03-26", `"2024-11-05"`: "2024-11-05",
+			`"1999-01-01"`: "2025-11-25", `"2026-07-28"`: "2025-11-25", `"x"`: "2025-11-25",
+			`""`: "", `1`: "", `null`: "",
+		} {
+			w := serve(s, request(t, http.MethodPost, `{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":`+asked+`}}`))
+			if want == "" {
+				require.Equal(t, "200 error(-32602,1) ended", w.story(), asked)
+				require.Empty(t, w.header.Get("Mcp-Session-Id"))
+				continue
+			}
+			require.Equal(t, "200 result ended", w.story(), asked)
+			require.JSONEq(t, `{"jsonrpc":"2.0","id":1,"result":{"protocolVersion":"`+want+`","capabilities":{"tools":{}},"serverInfo":{"name":"n","version":"v"},"instructions":"i"}}`,
+				w.body.String())
+		}
+		w := serve(s, request(t, http.MethodPost, `{"jsonrpc":"2.0","id":1,"method":"initialize"}`))
+		require.Equal(t, "200 error(-32602,1) ended", w.story(), "no params")
+		require.Len(t, sessions(s), 7)
+	})
+}
+
+// Errors of a handler: its own are passed on, others are hidden, and logged.
+func TestErrorsOfAHandler(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		var logged bytes.Buffer
+		var typedNil *rejoin.Error
+		app := rejoin.NewApp(rejoin.Info{}, func(_ context.Context, r *rejoin.Request) (any, error) {
+			switch r.Method {
+			case "own":
+				return nil, &rejoin.Error{Code: 7, Message: "mine", Data: json.RawMessage(`{"reason":"r"}`)}
+			case "wrapped":
+				return nil, fmt.Errorf("secret: %w", rejoin.Errorf(8, "%d is enough", 1))
+			case "other":
+				return nil, errors.New("secret")
+			case "panic":
+				panic("secret")
+			case "no JSON":
+				return make(chan int), nil
+			case "typed nil":
+				return nil, typedNil
+			case "nothing":
+				return nil, nil
+			case "raw":
+				return json.RawMessage(`{ "a" : 1 }`), nil
+			}
+			return "fine", nil
+		})
+		c := rejointest.New(t, app, rejointest.Config{Server: rejoin.Config{Logger: slog.New(slog.NewTextHandler(&logged, nil))}})
+		beside := c.Listen()
+		require.Equal(t, &rejoin.Error{Code: 7, Message: "mine", Data: json.RawMessage(`{"reason":"r"}`)}, c.Start("own", nil).Err())
+		require.Equal(t, &rejoin.Error{Code: 8, Message: "1 is enough"}, c.Start("wrapped", nil).Err())
+		for _, hidden := range []string{"other", "panic", "no JSON", "typed nil"} {
+			call := c.Start(hidden, nil)
+			require.Equal(t, rejoin.CodeInternal, call.Err().Code, hidden)
+			require.NotContains(t, call.Wire(), "secret")
+			require.NotContains(t, call.Wire(), "chan")
+		}
+		require.Contains(t, logged.String(), "secret")
+		require.Contains(t, logged.String(), "newapp_test.go", "a panic with its stack")
+		require.Equal(t, `{}`, string(c.Start("nothing", nil).Result()))
+		require.Equal(t, `{ "a" : 1 }`, string(c.Start("raw", nil).Result()))
+		require.Equal(t, `"fine"`, string(c.Start("x", nil).Result()), "others are not harmed")
+		require.Equal(t, `{}`, string(c.Start("ping", nil).Result()))
+		require.Equal(t, 1, beside.Open())
+	})
+}
+
+// A panic on a stream that is open, and one whose client is away, become the response.
+func TestAPanicIsAResponse(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		c := rejointest.New(t, tool(func(_ context.Context, h *rejoin.Handle) (any, error) {
+			_ = h.Progress(1, 0, "")
+			_ = h.CloseStream(0)
+			panic("secret")
+		}), rejointest.Config{Server: rejoin.Config{Logger: quietLogger()}})
+		call := c.CallTool("x", nil)
+		require.Equal(t, rejoin.CodeInternal, call.Err().Code)
+		require.Equal(t, "200 sse primer@1 2:error(-32603,2) closed", last(call))
+	})
+}
+
+func TestBind(t *testing.T) {
+	var v struct {
+		A int `json:"a"`
+		B struct {
+			C []string `json:"c"`
+		} `json:"b"`
+	}
+	require.NoError(t, (&rejoin.Request{Method: "x", Params: json.RawMessage(`{"a":1,"b":{"c":["d"]},"e":2}`)}).Bind(&v))
+	require.Equal(t, 1, v.A)
+	require.NoError(t, (&rejoin.Request{Method: "x"}).Bind(&v), "no params are an empty object")
+	for params, says := range map[string]string{
+		`{"a":"text"}`:    "params of x: a must not be a string",
+		`{"b":{"c":[1]}}`: "params of x: b.c must not be a number",
+		`{"a":1e99}`:      "params of x: a must not be a number 1e99",
+		`{"b":[]}`:        "params of x: b must not be a array",
+	} {
+		err := (&rejoin.Request{Method: "x", Params: json.RawMessage(params)}).Bind(&v)
+		var e *rejoin.Error
+		require.ErrorAs(t, err, &e, params)
+		require.Equal(t, rejoin.CodeInvalidParams, e.Code)
+		require.Equal(t, says, e.Message)
+	}
+	var local struct {
+		X rejoin.Policy `json:"x"`
+	}
+	err := (&rejoin.Request{Method: "x", Params: json.RawMessage(`{"x":{"Retry":"soon"}}`)}).Bind(&local)
+	require.NotContains(t, err.Error(), "Policy", "the names of our types are none of the client's business")
+	require.NotContains(t, err.Error(), "Duration")
+}
+
+// A call is answered once.
+func TestOnlyTheFirstAnswerCounts(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		app := &fake{request: func(c *rejoin.Call) {
+			accept(c)
+			for range 3 {
+				require.ErrorIs(t, c.Reply(json.RawMessage(`2`)), rejoin.ErrEnded)
+				require.ErrorIs(t, c.Fail(rejoin.Errorf(1, "x")), rejoin.ErrEnded)
+			}
+		}}
+		c := rejointest.New(t, app, rejointest.Config{})
+		require.Equal(t, `{}`, string(c.Start("x", nil).Result()))
+		require.Equal(t, http.StatusOK, c.Start("ping", nil).Status())
+	})
+}

@@ -1,0 +1,370 @@
+package rejoin
+
+import (
+	"crypto/rand"
+	"errors"
+	mrand "math/rand/v2"
+	"net/http"
+	"time"
+
+	"github.com/rejoin-mcp/rejoin/core"
+	"github.com/rejoin-mcp/rejoin/internal/jsonrpc"
+)
+
+const (
+	sessionHeader = "Mcp-Session-Id"
+	versionHeader = "Mcp-Protocol-Version"
+	cursorHeader  = "Last-Event-Id"
+)
+
+// servePost reads first and refuses then: a refusal must carry the request's id.
+func (s *Server) servePost(w http.ResponseWriter, r *http.Request) {
+	body, tooLarge, err := readBody(w, r, s.cfg.MaxBodyBytes)
+	if err != nil {
+		s.refuse(w, badRequest("the body could not be read"))
+		return
+	}
+	batch := jsonrpc.IsBatch(body)
+	var m jsonrpc.Message
+	var ms []jsonrpc.Message
+	if batch {
+		ms, err = jsonrpc.ParseBatch(nil, body, maxJSONDepth)
+	} else {
+		m, err = jsonrpc.Parse(body, maxJSONDepth)
+	}
+	f, ok := s.checkPost(r, &m, tooLarge, err)
+	switch {
+	case !ok && f.status == 0: // the modern era's
+		s.serveModern(w, r, &m, body)
+	case !ok:
+		s.refuse(w, f.withID(m.ID))
+	case batch:
+		s.postBatch(w, r, ms)
+	case m.Kind == jsonrpc.Request && string(m.Method) == "initialize":
+		s.postInitialize(w, r, m)
+	default:
+		n, f := s.session(r)
+		switch {
+		case n == nil && f.status == http.StatusNotFound:
+			s.refuse(w, f) // always with a null id: what is dead for one is dead for all
+		case n == nil:
+			s.refuse(w, f.withID(m.ID))
+		case m.Kind == jsonrpc.Request:
+			s.postRequests(w, r, n, []jsonrpc.Message{m}, false)
+		default:
+			n.tell(r, &m)
+			w.WriteHeader(http.StatusAccepted)
+		}
+	}
+}
+
+// checkPost checks what needs no session. A zero status: the request belongs to the modern era.
+func (s *Server) checkPost(r *http.Request, m *jsonrpc.Message, tooLarge bool, parse error) (refusal, bool) {
+	version := r.Header.Get(versionHeader)
+	modern := core.IsModern(version) || modernMeta(m)
+	var syntax *jsonrpc.Error
+	switch {
+	case tooLarge:
+		return refusal{
+			status: http.StatusRequestEntityTooLarge, code: CodeInvalidRequest, message: "the body is too large (Config.MaxBodyBytes)",
+		}, false
+	case !isJSON(r.Header.Get("Content-Type")):
+		return refusal{
+			status: http.StatusUnsupportedMediaType, code: CodeInvalidRequest, message: "Content-Type must be application/json",
+		}, false
+	case errors.As(parse, &syntax):
+		return refusal{status: http.StatusBadRequest, code: syntax.Code, message: syntax.Reason}, false
+	case modern:
+		if s.cfg.Eras == Legacy {
+			return refuseModern, false
+		}
+		return refusal{}, false
+	case s.cfg.Eras == Modern:
+		return badRequest("this server speaks only versions from " + core.FirstModern + " on (Config.Eras)"), false
+	}
+	return checkVersion(version)
+}
+
+// checkVersion refuses a version header that names no known version. Another one than the session's is accepted, and means nothing:
+// the session's rules were agreed on in initialize.
+func checkVersion(version string) (refusal, bool) {
+	if version != "" {
+		if _, ok := core.Find(version); !ok {
+			f := badRequest("%s: unknown version; this server speaks those in data.supported", versionHeader)
+			f.data = supportedData
+			return f, false
+		}
+	}
+	return refusal{}, true
+}
+
+// session finds the session that a request names.
+func (s *Server) session(r *http.Request) (*Session, refusal) {
+	id, one := single(r.Header[sessionHeader])
+	switch {
+	case !one:
+		return nil, badRequest("two different values of %s", sessionHeader)
+	case id == "":
+		return nil, badRequest("%s is missing: send initialize first", sessionHeader)
+	}
+	n := s.find(id, r)
+	if n == nil {
+		return nil, refuseUnknownSession
+	}
+	return n, refusal{}
+}
+
+// single returns the one value of a header that must not have two.
+func single(values []string) (string, bool) {
+	for _, v := range values[min(1, len(values)):] {
+		if v != values[0] {
+			return "", false
+		}
+	}
+	if len(values) == 0 {
+		return "", true
+	}
+	return values[0], true
+}
+
+// tell delivers a notification or an answer.
+func (n *Session) tell(r *http.Request, m *jsonrpc.Message) {
+	if m.Kind != jsonrpc.Notification {
+		n.answered(m)
+		_ = n.do(core.In{Op: core.Touch})
+		return
+	}
+	switch string(m.Method) {
+	case "notifications/cancelled":
+		id, ok := jsonrpc.Field(m.Params, "requestId")
+		if ok {
+			_ = n.do(core.In{Op: core.Cancel, ID: string(id)})
+		}
+		return
+	case "notifications/initialized":
+		n.srv.spoken(n)
+	}
+	_ = n.do(core.In{Op: core.Touch})
+	defer n.srv.recovered("AppSession.Notification", func() {})
+	n.app.Notification(newNotification(n.srv, r, m))
+}
+
+// postInitialize opens a session. Whatever goes wrong before the answer is written leaves none.
+func (s *Server) postInitialize(w http.ResponseWriter, r *http.Request, m jsonrpc.Message) {
+	json, _ := accepted(r.Header["Accept"])
+	id, one := single(r.Header[sessionHeader])
+	var f refusal
+	switch {
+	case !json:
+		f = refusal{status: http.StatusNotAcceptable, code: CodeInvalidRequest, message: "Accept must allow application/json: initialize is answered with it"}
+	case !one:
+		f = badRequest("two different values of %s", sessionHeader)
+	case s.draining.Load():
+		f = refuseDraining
+	case id != "" && s.find(id, r) != nil: // a dead one is forgiven: clients keep sending it
+		f = badRequest("this session is initialized already; end it with DELETE, or leave %s out", sessionHeader)
+	}
+	if f.status != 0 {
+		s.refuse(w, f.withID(m.ID))
+		return
+	}
+	n, f := s.newSession(r, m)
+	if n == nil {
+		s.refuse(w, f.withID(m.ID))
+		return
+	}
+	n.serve(w, r, []jsonrpc.Message{m}, false, core.Initialize, JSON)
+}
+
+// postRequests serves one request, or a batch with at least one, of a session.
+func (s *Server) postRequests(w http.ResponseWriter, r *http.Request, n *Session, ms []jsonrpc.Message, batch bool) {
+	json, stream := accepted(r.Header["Accept"])
+	mode := Auto
+	switch {
+	case !json && !stream:
+		s.refuse(w, refusal{
+			status: http.StatusNotAcceptable, code: CodeInvalidRequest, id: firstRequest(ms).ID,
+			message: "Accept must allow application/json or text/event-stream, and should allow both",
+		})
+		return
+	case !stream:
+		mode = JSON
+	case !json:
+		mode = SSE
+	}
+	n.serve(w, r, ms, batch, 0, mode)
+}
+
+// postBatch serves an array of messages, which only 2025-03-26 knows (JSON-RPC 2.0, section 6).
+func (s *Server) postBatch(w http.ResponseWriter, r *http.Request, ms []jsonrpc.Message) {
+	n, f := s.session(r)
+	if n == nil {
+		s.refuse(w, f)
+		return
+	}
+	requests, answers := 0, 0
+	for i := range ms {
+		switch {
+		case modernMeta(&ms[i]):
+			s.refuse(w, refuseModern)
+			return
+		case ms[i].Kind == jsonrpc.Notification:
+		case ms[i].Kind != jsonrpc.Request:
+			answers++
+		case string(ms[i].Method) == "initialize":
+			s.refuse(w, badRequest("initialize must not be part of a batch"))
+			return
+		default:
+			requests++
+		}
+	}
+	v, _ := core.Find(n.Version())
+	switch {
+	case !v.Batches:
+		s.refuse(w, badRequest("batches exist only in version 2025-03-26"))
+	case requests == 0:
+		for i := range ms {
+			n.tell(r, &ms[i])
+		}
+		w.WriteHeader(http.StatusAccepted)
+	case answers > 0:
+		s.refuse(w, badRequest("requests and responses must not be in one batch"))
+	default:
+		s.postRequests(w, r, n, ms, true)
+	}
+}
+
+// firstRequest is the one of a batch that stands for all where there is room for one.
+func firstRequest(ms []jsonrpc.Message) *jsonrpc.Message {
+	for i := range ms {
+		if ms[i].Kind == jsonrpc.Request {
+			return &ms[i]
+		}
+	}
+	return nil
+}
+
+// serve starts requests and answers them, and delivers the notifications that came with them. mode is what the client accepts; Auto: anything.
+func (n *Session) serve(w http.ResponseWriter, r *http.Request, ms []jsonrpc.Message, batch bool, flags core.Flags, mode Mode) {
+	out := newWriter(w, n.srv.cfg.WriteTimeout)
+	policy := n.srv.policyFor(r, firstRequest(ms), mode)
+	in := core.In{Op: core.Post, Flags: flags, Dur: n.srv.timeLeft(r, &out), Nonce: mrand.Uint64(), Policy: &policy} //nolint:gosec // the stream's name is the secret
+	_, _ = rand.Read(in.Stream[:])                                                                                   // it never fails
+	if !out.canFlush() {
+		in.Flags |= core.NoFlush
+		if policy.Mode != core.JSON {
+			n.srv.logNoFlush(r)
+		}
+	}
+	st := &stream{id: in.Stream, batch: batch, calls: make([]*Call, 0, len(ms))}
+	for i := range ms {
+		if ms[i].Kind != jsonrpc.Request {
+			continue
+		}
+		c := newCall(n, r, in.Stream, ms[i])
+		c.st, c.first = st, flags&core.Initialize != 0
+		st.calls = append(st.calls, c)
+		if batch {
+			in.Batch = append(in.Batch, core.Request{ID: c.id})
+		}
+	}
+	if !batch {
+		in.ID = st.calls[0].id
+	}
+	p := pass{start: st}
+	n.mu.Lock()
+	c := n.openConn(out)
+	in.Conn, c.stream, c.opens = c.id, in.Stream, flags&core.Initialize != 0
+	n.step(in, &p)
+	n.mu.Unlock()
+	n.finish(&p)
+	defer c.close()
+	if p.started {
+		calls := st.calls
+		for i := range ms {
+			if ms[i].Kind != jsonrpc.Request {
+				n.tell(r, &ms[i])
+				continue
+			}
+			n.start(calls[0])
+			calls = calls[1:]
+		}
+	}
+	how, why := c.run(r.Context())
+	switch {
+	case how == refused && why == core.Cancelled:
+		w.WriteHeader(http.StatusAccepted)
+	case how == refused:
+		n.srv.refuse(w, refusalOf(why).withID(refusedID(why, firstRequest(ms).ID)))
+	}
+	if flags&core.Initialize != 0 && how != answered {
+		n.end(core.OpenFailure) // the client does not know the session
+	}
+}
+
+// refusedID is null where the session is gone: clients take an error with an id for the end of a request, not of the session.
+func refusedID(why core.Reason, id []byte) []byte {
+	if refusalOf(why).status == http.StatusNotFound {
+		return nil
+	}
+	return id
+}
+
+// start hands a call to the app, which must not harm others when it panics.
+func (n *Session) start(c *Call) {
+	defer n.srv.recovered("AppSession.Request", func() { _ = c.Fail(Errorf(CodeInternal, "internal error")) })
+	n.app.Request(c)
+}
+
+// policyFor is the policy of one request.
+func (s *Server) policyFor(r *http.Request, m *jsonrpc.Message, mode Mode) core.Policy {
+	p := s.cfg.Policy.withDefaults()
+	if f := s.cfg.PolicyFor; f != nil {
+		p = f(RequestInfo{Method: string(m.Method), Name: nameOf(m), HTTP: r}, p)
+	}
+	switch string(m.Method) {
+	case "initialize", "ping": // the client may not have its reader ready, and there is nothing to wait for
+		if p.Mode == SSE {
+			p.Mode = Auto
+		}
+	}
+	if mode != Auto {
+		p.Mode = mode
+	}
+	return p.core()
+}
+
+// timeLeft is when a response has to be closed because something outside will cut it: a middleware's deadline on the request's
+// context, or the server's WriteTimeout where it cannot be moved. 0: nothing will.
+func (s *Server) timeLeft(r *http.Request, out *writer) time.Duration {
+	var left time.Duration
+	if d, ok := r.Context().Deadline(); ok {
+		left = max(time.Until(d), 1)
+	}
+	if srv, ok := r.Context().Value(http.ServerContextKey).(*http.Server); ok && srv.WriteTimeout > 0 && !out.unbound() {
+		s.sayOnce(saidNoDeadline, "rejoin: the response writer has no write deadlines: streams are closed before the server's WriteTimeout",
+			"timeout", srv.WriteTimeout)
+		if left == 0 || srv.WriteTimeout < left {
+			left = srv.WriteTimeout
+		}
+	}
+	if left == 0 {
+		return 0
+	}
+	return max(left-max(left/10, 50*time.Millisecond), time.Millisecond)
+}
+
+// nameOf is the name of the thing that a request is about.
+func nameOf(m *jsonrpc.Message) string {
+	key := "name"
+	switch string(m.Method) {
+	case "tools/call", "prompts/get":
+	case "resources/read":
+		key = "uri"
+	default:
+		return ""
+	}
+	raw, _ := jsonrpc.Field(m.Params, key)
+	name, _ := jsonrpc.Unquote(raw)
+	return name
+}

@@ -1,0 +1,102 @@
+package rejoin
+
+import (
+	"fmt"
+	"net/http"
+	"strings"
+
+	"github.com/rejoin-mcp/rejoin/core"
+	"github.com/rejoin-mcp/rejoin/internal/jsonrpc"
+)
+
+// refusal is an answer of the transport itself. It leaves nothing behind.
+type refusal struct {
+	status  int
+	code    int
+	message string
+	data    string // JSON
+	id      []byte // of the request, as written; nil: null
+	allow   string
+	retry   bool // say Retry-After
+}
+
+func (f refusal) withID(id []byte) refusal {
+	f.id = id
+	return f
+}
+
+// refuse answers. Each refusal is a JSON-RPC error that says what was wrong; those of a request carry its id, without which the
+// official Go client ends its session.
+func (s *Server) refuse(w http.ResponseWriter, f refusal) {
+	s.stats.refused.Add(1)
+	h := w.Header()
+	h.Set("Content-Type", "application/json")
+	if f.allow != "" {
+		h.Set("Allow", f.allow)
+	}
+	if f.retry {
+		h.Set("Retry-After", "1")
+	}
+	w.WriteHeader(f.status)
+	_, _ = w.Write(jsonrpc.AppendError(nil, f.id, f.code, f.message, []byte(f.data))) // the client may be gone
+}
+
+func badRequest(format string, args ...any) refusal {
+	return refusal{status: http.StatusBadRequest, code: CodeInvalidRequest, message: fmt.Sprintf(format, args...)}
+}
+
+// legacyVersions are named to whoever asks for another one.
+var legacyVersions = func() (names []string) {
+	for _, v := range core.Versions {
+		names = append(names, v.Name)
+	}
+	return names
+}()
+
+var supportedData = `{"supported":["` + strings.Join(legacyVersions, `","`) + `"]}`
+
+var (
+	refuseUnknownSession = refusal{
+		status: http.StatusNotFound, code: codeSession, message: "no such session: it has ended, or was never opened; send initialize",
+	}
+	refuseDraining = refusal{
+		status: http.StatusServiceUnavailable, code: codeServer, message: "the server is shutting down; try again", retry: true,
+	}
+	refuseFull = refusal{
+		status: http.StatusServiceUnavailable, code: codeServer, message: "too many sessions (Config.MaxSessions); try again later", retry: true,
+	}
+	refuseNoStandalone = refusal{
+		status: http.StatusMethodNotAllowed, code: CodeInvalidRequest, allow: "POST, DELETE",
+		message: "no standalone stream is offered here (Config.NoStandalone, or a response writer that cannot flush)",
+	}
+	refuseMethod = refusal{
+		status: http.StatusMethodNotAllowed, code: CodeInvalidRequest, allow: "GET, POST, DELETE", message: "use GET, POST or DELETE",
+	}
+	// An error that is not one of the modern era's makes every client of both eras fall back to initialize.
+	refuseModern = refusal{
+		status: http.StatusBadRequest, code: CodeInvalidRequest, data: supportedData,
+		message: "this server speaks " + strings.Join(legacyVersions, ", ") + " (Config.Eras): send initialize",
+	}
+)
+
+// refusalOf is how the machine's refusal of a connection is answered.
+func refusalOf(why core.Reason) refusal {
+	switch why {
+	case core.Duplicate:
+		return badRequest("a request with this id is in flight")
+	case core.TooMany:
+		return refusal{
+			status: http.StatusTooManyRequests, code: codeServer, retry: true,
+			message: "too many requests are in flight in this session (Config.MaxConcurrent)",
+		}
+	case core.Draining, core.Shutdown: // the latter only while initialize is being answered
+		return refuseDraining
+	case core.NoStandalone:
+		return refuseNoStandalone
+	case core.Unknown:
+		f := badRequest("Last-Event-ID: this session never sent such an event id")
+		f.data = `{"reason":"unknown"}`
+		return f
+	}
+	return refuseUnknownSession
+}

@@ -1,0 +1,208 @@
+package rejointest
+
+import (
+	"encoding/json"
+	"errors"
+	"log"
+	"net/http"
+	"strconv"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/rejoin-mcp/rejoin"
+	"github.com/rejoin-mcp/rejoin/internal/jsonrpc"
+)
+
+// Client is a client with one session. Its methods, and those of its calls, belong to the test's goroutine: they let all other
+// goroutines of the bubble come to rest (synctest.Wait), and fail the test with what was seen on the wire.
+type Client struct {
+	t     testing.TB
+	cfg   Config
+	srv   *rejoin.Server
+	lis   *listener
+	began time.Time
+	// work are the goroutines that end with the test.
+	work sync.WaitGroup
+
+	// Written before the goroutines start that read it.
+	session, version string
+	lastID           int
+
+	mu      sync.Mutex
+	live    map[*conn]struct{}
+	asked   map[string]bool // ids of the server's requests that were answered
+	closing bool
+}
+
+// New starts app behind a real http.Server and opens a session: initialize, then initialized. Call it in the bubble of
+// synctest.Test, with the bubble's t. It fails the test if there is no bubble, the configuration is refused, or the app
+// opens no session.
+//
+// Everything ends in a cleanup of t: the server is closed, which cancels the tools' contexts, connections break, and tools that do
+// not look at their context get Patience to return. What runs even then is a leak, and the bubble panics.
+func New(t testing.TB, app rejoin.App, cfg Config) *Client {
+	t.Helper()
+	if !inBubble() {
+		t.Fatal("rejointest: New needs the virtual time of testing/synctest: call it inside synctest.Test")
+	}
+	cfg.resolve(t)
+	srv, err := rejoin.NewServer(app, cfg.Server)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := &Client{
+		t: t, cfg: cfg, srv: srv, lis: newListener(), began: time.Now(),
+		live: map[*conn]struct{}{}, asked: map[string]bool{},
+	}
+	hs := &http.Server{Handler: cfg.Handler(srv), ErrorLog: log.New(t.Output(), "http: ", 0)}
+	if cfg.HTTP != nil {
+		cfg.HTTP(hs)
+	}
+	c.work.Go(func() {
+		if err := hs.Serve(c.lis); !errors.Is(err, http.ErrServerClosed) {
+			t.Errorf("rejointest: http.Server.Serve: %v", err)
+		}
+	})
+	t.Cleanup(func() { c.shutdown(hs) })
+	c.open()
+	return c
+}
+
+// inBubble reports whether the caller runs in a bubble.
+func inBubble() (yes bool) {
+	defer func() { yes = recover() == nil }()
+	synctest.Wait()
+	return true
+}
+
+// open opens the session.
+func (c *Client) open() {
+	c.t.Helper()
+	call := c.Start("initialize", map[string]any{
+		"protocolVersion": c.cfg.Version, "capabilities": c.cfg.Capabilities,
+		"clientInfo": map[string]string{"name": "rejointest", "version": "1"},
+	})
+	result := call.Result()
+	raw, _ := jsonrpc.Field(result, "protocolVersion")
+	if version, _ := jsonrpc.Unquote(raw); version != c.cfg.Version {
+		call.fatalf("the app negotiated version %q, not the client's; set Config.Version", version)
+	}
+	c.session, c.version = call.Header().Get(sessionHeader), c.cfg.Version
+	if c.session == "" {
+		call.fatalf("no %s in the answer to initialize", sessionHeader)
+	}
+	c.Notify("notifications/initialized", nil)
+}
+
+// shutdown ends everything.
+func (c *Client) shutdown(hs *http.Server) {
+	c.srv.Close()
+	c.mu.Lock()
+	c.closing = true
+	for conn := range c.live {
+		conn.reset()
+	}
+	c.mu.Unlock()
+	_ = hs.Close() // the listener is ours
+	c.work.Wait()
+	time.Sleep(c.cfg.Patience)
+	synctest.Wait() // so that cleanups which run later may read what tools have written
+}
+
+// Server is the server under test: for Sessions, Stats, CloseStreams, Drain.
+func (c *Client) Server() *rejoin.Server { return c.srv }
+
+// CallTool starts a tools/call that asks for progress. args is marshalled; nil: none. When it returns, the tool runs and waits for
+// something, or has returned.
+func (c *Client) CallTool(name string, args any) *Call {
+	c.t.Helper()
+	params := map[string]any{"name": name, "_meta": map[string]any{"progressToken": c.lastID + 1}}
+	if args != nil {
+		params["arguments"] = args
+	}
+	return c.Start("tools/call", params)
+}
+
+// Start starts any request, as CallTool does. params is marshalled; nil: none.
+func (c *Client) Start(method string, params any) *Call {
+	c.t.Helper()
+	c.lastID++
+	id := strconv.Itoa(c.lastID)
+	body := jsonrpc.AppendRequest(nil, []byte(id), method, c.marshal(params))
+	k := c.newCall(method+" (id "+id+")", id)
+	k.send(c.request(http.MethodPost, body), "POST "+method)
+	return k
+}
+
+// Listen opens the session's standalone stream, with a GET. No response ever comes on it, so Result fails, and Err is only for a
+// refusal. Where one is open already, the server ends the older.
+func (c *Client) Listen() *Call {
+	c.t.Helper()
+	k := c.newCall("the standalone stream", "")
+	k.send(c.request(http.MethodGet, nil), "GET")
+	return k
+}
+
+// Notify sends a notification. params is marshalled; nil: none. It fails the test if the server does not accept it.
+func (c *Client) Notify(method string, params any) {
+	c.t.Helper()
+	c.expect(http.StatusAccepted, c.request(http.MethodPost, jsonrpc.AppendRequest(nil, nil, method, c.marshal(params))), method)
+	synctest.Wait()
+}
+
+// Delete ends the session. It fails the test if the server does not.
+func (c *Client) Delete() {
+	c.t.Helper()
+	c.expect(http.StatusNoContent, c.request(http.MethodDelete, nil), "DELETE")
+	synctest.Wait()
+}
+
+// Do sends any request over a connection of its own, and returns when the head of the response is there and the bubble has come
+// to rest. What is missing of the host, the path, the session id, the protocol version and Config.Header is filled in; a
+// header field that is there but holds no value is left out. The end of the request's context breaks the connection. Close the
+// body, or leave it to the end of the test.
+func (c *Client) Do(req *http.Request) *http.Response {
+	c.t.Helper()
+	req = req.Clone(req.Context())
+	c.fill(req)
+	res, err := c.roundTrip(req)
+	if err != nil {
+		c.t.Fatalf("rejointest: %s: %v", req.Method, err)
+	}
+	synctest.Wait()
+	return res
+}
+
+// answer answers a request of the server, in a goroutine of its own, unless it was seen before.
+func (c *Client) answer(m jsonrpc.Message) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if id := string(m.ID); !c.asked[id] && !c.closing {
+		c.asked[id] = true
+		go c.sendAnswer(m)
+	}
+}
+
+func (c *Client) sendAnswer(m jsonrpc.Message) {
+	result, err := c.cfg.OnRequest(string(m.Method), json.RawMessage(m.Params))
+	var raw []byte
+	if err == nil {
+		raw, err = json.Marshal(result)
+	}
+	body := jsonrpc.AppendResult(nil, m.ID, raw)
+	if err != nil {
+		var e *rejoin.Error
+		if !errors.As(err, &e) {
+			e = rejoin.Errorf(rejoin.CodeInternal, "%v", err)
+		}
+		body = jsonrpc.AppendError(nil, m.ID, e.Code, e.Message, e.Data)
+	}
+	err = c.check(http.StatusAccepted, c.request(http.MethodPost, body))
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if err != nil && !c.closing {
+		c.t.Errorf("rejointest: the answer to %s (id %s) was not accepted: %v", m.Method, m.ID, err)
+	}
+}

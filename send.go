@@ -1,0 +1,173 @@
+package rejoin
+
+import (
+	"errors"
+
+	"github.com/rejoin-mcp/rejoin/core"
+	"github.com/rejoin-mcp/rejoin/eventstore"
+)
+
+// message is one JSON-RPC message on its way to a log.
+type message struct {
+	in   core.In
+	data []byte
+	ask  string // the id of a request to the client
+}
+
+// send takes a message to the stream it belongs to. Messages of one stream are appended one at a time: whoever finds nobody
+// appending does it, for those too that come meanwhile, which return at once. So a slow store delays, and never reorders.
+//
+// The error is about this message, unless it had to wait for its turn: then nil, and a failure is counted and logged, or is the
+// answer to whoever asked.
+func (s *Session) send(m message) error {
+	s.mu.Lock()
+	i := s.m.Route(m.in)
+	if i < 0 {
+		p := pass{msg: &m}
+		s.step(m.in, &p)
+		s.mu.Unlock()
+		s.finish(&p)
+		return discardError(m.in, p.discarded)
+	}
+	st := s.streams[i]
+	if !st.appending {
+		st.appending = true
+		return s.sendAll(st, m)
+	}
+	defer s.mu.Unlock()
+	if m.in.Op != core.Reply && st.queued+len(m.data) > maxQueuedBytes {
+		return ErrFull
+	}
+	st.queue, st.queued = append(st.queue, m), st.queued+len(m.data)
+	return nil
+}
+
+// sendAll appends m and whatever waits behind it. It takes the lock over and frees it.
+func (s *Session) sendAll(st *stream, m message) (err error) {
+	var moved []message
+	for first := true; ; first = false {
+		if i := s.m.Route(m.in); i >= 0 && s.streams[i] != st {
+			moved = append(moved, m) // its call ended while it waited
+		} else {
+			e := s.sendOne(&m, !first)
+			if first {
+				err = e
+			}
+		}
+		if len(st.queue) == 0 {
+			break
+		}
+		m = st.queue[0]
+		st.queue[0] = message{}
+		st.queue, st.queued = st.queue[1:], st.queued-len(m.data)
+	}
+	st.queue, st.appending = nil, false
+	s.mu.Unlock()
+	for _, m := range moved {
+		if e := s.send(m); e != nil {
+			s.unsent(&m, e)
+		}
+	}
+	return err
+}
+
+// sendOne steps one message and appends it where the machine says. It is called with the lock and returns with it. waited: nobody
+// waits for the error.
+func (s *Session) sendOne(m *message, waited bool) error {
+	p := pass{msg: m}
+	s.step(m.in, &p)
+	s.mu.Unlock()
+	var err error
+	if p.record != nil {
+		err = s.append(p.record, p.seq, m.data, p.seal)
+	} else if p.discarded != core.NoReason {
+		err = discardError(m.in, p.discarded)
+	}
+	s.finish(&p)
+	if err != nil && waited {
+		s.unsent(m, err)
+	}
+	s.mu.Lock()
+	return err
+}
+
+// unsent tells of a message that had to wait for its turn, and went nowhere.
+func (s *Session) unsent(m *message, err error) {
+	if a := s.takeAsk(m.ask); a != nil {
+		go a.reply(nil, err)
+		return
+	}
+	s.srv.logUnsent(s, err)
+}
+
+// append puts an event into the store, without the lock, and makes it visible to readers.
+func (s *Session) append(st *stream, seq uint64, data []byte, seal bool) error {
+	log := st.log // only the appender sets it
+	if log == nil {
+		log = s.srv.cfg.Store.Log(s.logKey(st))
+	}
+	ctx, cancel := s.srv.deadline()
+	err := log.Append(ctx, seq, data, seal)
+	cancel()
+	switch {
+	case err == nil:
+	case errors.Is(err, eventstore.ErrGone):
+		s.takeBack(st, seq)
+		return ErrSessionEnded // it ended while we appended
+	case errors.Is(err, eventstore.ErrFull) && !seal:
+		s.takeBack(st, seq)
+		s.srv.logFull(s)
+		return ErrFull
+	default:
+		s.srv.logStoreFailed(s, err)
+		log = newLocalLog(log, seq)
+		if err = log.Append(ctx, seq, data, seal); errors.Is(err, eventstore.ErrFull) {
+			s.takeBack(st, seq)
+			s.srv.logFull(s)
+			return ErrFull
+		}
+	}
+	dropped, over := s.stored(st, seq, log, len(data))
+	if dropped { // while we appended, so that nobody else knows of the log
+		s.srv.dropLog(log)
+	}
+	if over {
+		s.srv.dropSession(s.id)
+	}
+	return nil
+}
+
+// stored makes an appended event visible to readers.
+func (s *Session) stored(st *stream, seq uint64, log eventstore.Log, size int) (dropped, over bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if st.log != log {
+		if _, local := log.(*localLog); local {
+			var p pass
+			s.step(core.In{Op: core.Lost, Stream: st.id, Seq: seq}, &p)
+		}
+		st.log = log
+	}
+	st.stored = seq
+	st.events++
+	st.bytes += int64(size)
+	st.wake()
+	return st.dropped, s.over
+}
+
+// takeBack gives a sequence back that was not recorded.
+func (s *Session) takeBack(st *stream, seq uint64) {
+	var p pass
+	s.mu.Lock()
+	st.last = seq - 1
+	s.step(core.In{Op: core.Full, Stream: st.id, Seq: seq}, &p)
+	st.wake() // a reader may have been told to write up to it
+	s.mu.Unlock()
+	s.finish(&p)
+}
+
+func (s *Session) logKey(st *stream) eventstore.Key {
+	return eventstore.Key{
+		Session: s.id, Stream: string(appendStreamName(make([]byte, 0, streamNameLen), st.id)), Backlog: st.n == 0,
+	}
+}

@@ -1,0 +1,252 @@
+package rejoin
+
+import (
+	"container/list"
+	"context"
+	"crypto/rand"
+	"encoding/base32"
+	"iter"
+	"log/slog"
+	"net/http"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/rejoin-mcp/rejoin/core"
+	"github.com/rejoin-mcp/rejoin/eventstore"
+)
+
+// Server serves MCP sessions to any number of adapters.
+//
+// It is not an http.Handler, on purpose: mount it with an adapter, which replaces the values that its router
+// recycles before a tool can keep them. Safe for concurrent use.
+type Server struct {
+	app   App
+	cfg   Config
+	guard guard
+	log   *slog.Logger
+	// instant: the store works in this process's memory, so its operations need no deadline.
+	instant bool
+	stats   counters
+	said    [saidKinds]atomic.Bool
+
+	lastAsk     atomic.Uint64
+	lastSession atomic.Uint64
+	draining    atomic.Bool
+	modern      atomic.Int64    // requests of the modern era that run
+	life        context.Context // of those; it ends with Close
+	kill        context.CancelFunc
+	changed     chan struct{} // something happened while draining
+
+	mu       sync.RWMutex
+	sessions map[string]*Session
+	silent   *list.List // sessions that have not sent initialized, oldest first
+	places   map[*Session]*list.Element
+}
+
+// NewServer checks and copies cfg. All contradictions come back as one error.
+func NewServer(app App, cfg Config) (*Server, error) {
+	if err := cfg.resolve(app); err != nil {
+		return nil, err
+	}
+	s := &Server{
+		app: app, cfg: cfg, log: cfg.Logger, guard: newGuard(cfg.AllowedHosts, cfg.AllowedOrigins),
+		sessions: map[string]*Session{}, silent: list.New(), places: map[*Session]*list.Element{},
+		changed: make(chan struct{}, 1),
+	}
+	s.life, s.kill = context.WithCancel(context.Background())
+	_, s.instant = cfg.Store.(*eventstore.Memory)
+	return s, nil
+}
+
+// Serve answers one HTTP request; for adapters. Nothing in r.Context() may be reused after Serve returns.
+func (s *Server) Serve(w http.ResponseWriter, r *http.Request) {
+	if why := s.guard.check(r); why != "" {
+		s.refuse(w, refusal{status: http.StatusForbidden, code: CodeInvalidRequest, message: why})
+		return
+	}
+	switch r.Method {
+	case http.MethodPost:
+		s.servePost(w, r)
+	case http.MethodGet:
+		s.serveGet(w, r)
+	case http.MethodDelete:
+		s.serveDelete(w, r)
+	default:
+		s.refuse(w, refuseMethod)
+	}
+}
+
+// silentAfter is how old a session must be that never sent initialized, to make room for a new one.
+const silentAfter = 30 * time.Second
+
+// admit registers a new session. Where there are too many, one makes room whose client has never come back after initialize.
+func (s *Server) admit(n *Session) bool {
+	s.mu.Lock()
+	var oldest *Session
+	if s.cfg.MaxSessions > 0 && len(s.sessions) >= s.cfg.MaxSessions {
+		first := s.silent.Front()
+		if first == nil || time.Since(first.Value.(*Session).created) < silentAfter { //nolint:forcetypeassert // the list holds nothing else
+			s.mu.Unlock()
+			return false
+		}
+		oldest = first.Value.(*Session) //nolint:forcetypeassert // the list holds nothing else
+		s.remove(oldest)
+	}
+	s.sessions[n.id] = n
+	s.places[n] = s.silent.PushBack(n)
+	s.mu.Unlock()
+	if oldest != nil {
+		oldest.end(core.Idle)
+	}
+	return true
+}
+
+// spoken notes that a session's client sent initialized.
+func (s *Server) spoken(n *Session) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if at := s.places[n]; at != nil {
+		s.silent.Remove(at)
+		delete(s.places, n)
+	}
+}
+
+// forget takes an ended session out.
+func (s *Server) forget(n *Session) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.remove(n)
+}
+
+func (s *Server) remove(n *Session) {
+	if s.sessions[n.id] == n {
+		delete(s.sessions, n.id)
+	}
+	if at := s.places[n]; at != nil {
+		s.silent.Remove(at)
+		delete(s.places, n)
+	}
+}
+
+// find returns the session of a request, if it is its principal's.
+func (s *Server) find(id string, r *http.Request) *Session {
+	s.mu.RLock()
+	n := s.sessions[id]
+	s.mu.RUnlock()
+	if n == nil || n.principal != s.principal(r) {
+		return nil
+	}
+	return n
+}
+
+func (s *Server) principal(r *http.Request) string {
+	if s.cfg.Principal == nil {
+		return ""
+	}
+	return s.cfg.Principal(r)
+}
+
+// all returns the sessions that there are now.
+func (s *Server) all() []*Session {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	list := make([]*Session, 0, len(s.sessions))
+	for _, n := range s.sessions {
+		list = append(list, n)
+	}
+	return list
+}
+
+// Sessions yields a snapshot of each live session, in no order.
+func (s *Server) Sessions() iter.Seq[SessionInfo] {
+	return func(yield func(SessionInfo) bool) {
+		for _, n := range s.all() {
+			if info, ok := n.info(); ok && !yield(info) {
+				return
+			}
+		}
+	}
+}
+
+// byRef returns the session that ref names, or whose stream it names.
+func (s *Server) byRef(ref Ref) *Session {
+	for _, n := range s.all() {
+		if n.ref == ref || strings.HasPrefix(string(ref), string(n.ref)+"-") {
+			return n
+		}
+	}
+	return nil
+}
+
+// CloseStream lets the client of one stream go, as Handle.CloseStream does. ErrUnknown if there is no such stream.
+func (s *Server) CloseStream(stream Ref, retryAfter time.Duration) error {
+	n := s.byRef(stream)
+	if n == nil {
+		return ErrUnknown
+	}
+	id, ok := n.streamID(stream)
+	if !ok {
+		return ErrUnknown
+	}
+	return n.closeStream(id, retryAfter)
+}
+
+// CloseStreams lets go of all open streams of a session and reports how many it did. ErrNotResumable if there were others.
+func (s *Server) CloseStreams(session Ref, retryAfter time.Duration) (int, error) {
+	n := s.byRef(session)
+	if n == nil || n.ref != session {
+		return 0, ErrUnknown
+	}
+	closed, failed := 0, error(nil)
+	for _, id := range n.open() {
+		switch n.closeStream(id, retryAfter) {
+		case nil:
+			closed++
+		case ErrNotResumable: //nolint:errorlint // our own, returned as it is
+			failed = ErrNotResumable
+		}
+	}
+	return closed, failed
+}
+
+// EndSession ends a session as DELETE does.
+func (s *Server) EndSession(session Ref) error {
+	n := s.byRef(session)
+	if n == nil || n.ref != session {
+		return ErrUnknown
+	}
+	n.end(core.Deleted)
+	return nil
+}
+
+// dropLog forgets a stream. A store that cannot is left alone: its own limits have to do.
+func (s *Server) dropLog(log eventstore.Log) {
+	ctx, cancel := s.deadline()
+	defer cancel()
+	if err := log.Drop(ctx); err != nil {
+		s.stats.storeFailed.Add(1)
+	}
+}
+
+func (s *Server) dropSession(id string) {
+	ctx, cancel := s.deadline()
+	defer cancel()
+	if err := s.cfg.Store.DropSession(ctx, id); err != nil {
+		s.stats.storeFailed.Add(1)
+	}
+}
+
+// nextRef names a session. It says in which process it was made, and nothing that opens it.
+func (s *Server) nextRef() Ref {
+	return Ref(s.cfg.Node + "-" + strconv.FormatUint(s.lastSession.Add(1), 10))
+}
+
+// randomName is a process's name.
+func randomName() string {
+	var b [5]byte
+	_, _ = rand.Read(b[:]) // it never fails
+	return strings.ToLower(base32.StdEncoding.EncodeToString(b[:]))
+}

@@ -1,0 +1,201 @@
+package rejoin
+
+import (
+	"encoding/json"
+	"errors"
+	"net/http"
+	"os"
+	"runtime/debug"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"github.com/rejoin-mcp/rejoin/core"
+)
+
+// Stats are counters since NewServer, and gauges where the name has no past tense.
+type Stats struct {
+	Sessions, Streams, Connections, Parked, StoredBytes int64
+
+	Opened    int64 // sessions
+	Closed    int64 // streams whose client was let go
+	Resumed   int64 // streams whose client came back
+	TakenOver int64 // connections that a newer one replaced
+	Abandoned int64 // requests whose client did not come back
+
+	Evicted        int64 // events that the store gave up for want of room
+	Expired        int64 // cursors whose events were gone
+	StoreFailed    int64 // operations of the store
+	Refused        int64 // requests that the transport refused
+	WritesTimedOut int64 // connections whose client had stopped reading
+	Full           int64 // messages that the store had no room for
+}
+
+type counters struct {
+	opened, closed, resumed, takenOver, abandoned       atomic.Int64
+	expired, storeFailed, refused, writesTimedOut, full atomic.Int64
+}
+
+func (c *counters) noteWriteError(err error) {
+	if errors.Is(err, os.ErrDeadlineExceeded) {
+		c.writesTimedOut.Add(1)
+	}
+}
+
+// Stats returns the counters; a plain struct for expvar, Prometheus or a log line.
+func (s *Server) Stats() Stats {
+	c := &s.stats
+	out := Stats{
+		Opened: c.opened.Load(), Closed: c.closed.Load(), Resumed: c.resumed.Load(), TakenOver: c.takenOver.Load(),
+		Abandoned: c.abandoned.Load(), Expired: c.expired.Load(), StoreFailed: c.storeFailed.Load(), Refused: c.refused.Load(),
+		WritesTimedOut: c.writesTimedOut.Load(), Full: c.full.Load(),
+	}
+	if u, ok := s.cfg.Store.(interface{ Usage() (bytes, evicted int64) }); ok {
+		out.StoredBytes, out.Evicted = u.Usage()
+	}
+	for _, n := range s.all() {
+		n.mu.Lock()
+		if n.over {
+			n.mu.Unlock()
+			continue
+		}
+		out.Sessions++
+		out.Connections += int64(len(n.conns))
+		for i, st := range n.streams {
+			if st == nil {
+				continue
+			}
+			out.Streams++
+			if i != 0 && st.conn == nil && n.m.Inspect(int32(i)).State == core.Parked {
+				out.Parked++
+			}
+		}
+		n.mu.Unlock()
+	}
+	return out
+}
+
+// SessionInfo is a snapshot.
+type SessionInfo struct {
+	Ref             Ref
+	Principal       string
+	Version         string          // negotiated protocol version
+	Client          json.RawMessage // clientInfo of initialize
+	Created, Active time.Time
+	Streams         []StreamInfo // the standalone stream first
+}
+
+// StreamInfo is a snapshot.
+type StreamInfo struct {
+	Ref       Ref
+	RequestID json.RawMessage // nil: the standalone stream, or a batch
+	Method    string
+	State     string // pending, live, parked, sealed
+	Since     time.Time
+	Events    int
+	Bytes     int64
+}
+
+func (n *Session) info() (SessionInfo, bool) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if n.over || !n.ready {
+		return SessionInfo{}, false
+	}
+	out := SessionInfo{Ref: n.ref, Principal: n.principal, Version: n.version, Client: n.client, Created: n.created, Active: n.active}
+	for i, st := range n.streams {
+		if st == nil {
+			continue
+		}
+		at := n.m.Inspect(int32(i))
+		info := StreamInfo{Ref: st.ref(n), State: at.State.String(), Since: at.Since, Events: st.events, Bytes: st.bytes}
+		if len(st.calls) > 0 {
+			info.Method = st.calls[0].method
+		}
+		if len(st.calls) == 1 {
+			info.RequestID = st.calls[0].ID()
+		}
+		out.Streams = append(out.Streams, info)
+	}
+	return out, true
+}
+
+// streamID finds a stream by its ref.
+func (n *Session) streamID(ref Ref) (id core.StreamID, ok bool) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	for _, st := range n.streams {
+		if st != nil && st.ref(n) == ref {
+			return st.id, true
+		}
+	}
+	return id, false
+}
+
+// open returns the streams that somebody reads.
+func (n *Session) open() (ids []core.StreamID) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	for _, st := range n.streams {
+		if st != nil && st.conn != nil {
+			ids = append(ids, st.id)
+		}
+	}
+	return ids
+}
+
+// said are the things that are said once in a process's life, because they would be said at each request.
+type said int
+
+const (
+	saidNoFlush said = iota
+	saidNoDeadline
+	saidNotResumable
+	saidFull
+	saidUnsent
+	saidStore
+	saidKinds
+)
+
+func (s *Server) sayOnce(what said, message string, args ...any) {
+	if s.said[what].CompareAndSwap(false, true) {
+		s.log.Warn(message+" (said once)", args...)
+	}
+}
+
+func (s *Server) logNoFlush(r *http.Request) {
+	s.sayOnce(saidNoFlush, "rejoin: a middleware's response writer cannot flush, so nothing can be streamed through it", "path", r.URL.Path)
+}
+
+func (s *Server) logNotResumable(n *Session) {
+	s.sayOnce(saidNotResumable, "rejoin: CloseStream has no effect for clients that cannot poll", "session", n.ref, "version", n.Version())
+}
+
+func (s *Server) logFull(n *Session) {
+	s.stats.full.Add(1)
+	s.sayOnce(saidFull, "rejoin: no room for a message (eventstore.MemoryConfig)", "session", n.ref)
+}
+
+// logUnsent notes a message whose sender was told nothing, because it had to wait for its turn.
+func (s *Server) logUnsent(n *Session, err error) {
+	s.sayOnce(saidUnsent, "rejoin: a message was lost after its sender had gone on", "session", n.ref, "error", err)
+}
+
+func (s *Server) logStoreFailed(n *Session, err error) {
+	s.stats.storeFailed.Add(1)
+	s.sayOnce(saidStore, "rejoin: the event store failed; the stream goes on without it", "session", n.ref, "error", err)
+}
+
+// logGap notes that events of a standalone stream were dropped before their client came for them.
+func (s *Server) logGap(n *Session, first, last uint64) {
+	s.stats.expired.Add(1)
+	s.log.Warn("rejoin: events of a standalone stream were dropped before its client came back", "session", n.ref, "first", first, "last", last)
+}
+
+// recovered is deferred around user code.
+func (s *Server) recovered(where string, then func()) {
+	if v := recover(); v != nil {
+		s.log.Error("rejoin: panic in "+where, "panic", v, "stack", strings.TrimSpace(string(debug.Stack())))
+		then()
+	}
+}
