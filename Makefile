@@ -1,0 +1,45 @@
+# The commands of this repository. `make help` lists them.
+.DEFAULT_GOAL := help
+SHELL := bash
+.SHELLFLAGS := -euo pipefail -c
+
+FUZZTIME ?= 10s
+ROUTER ?= stdlib
+
+# One linter binary per Go release: a linter cannot read the standard library of a Go newer than its own.
+LINTER := .bin/golangci-lint-$(shell go env GOVERSION)
+
+.PHONY: help
+help: ## list the commands
+	@sed -n 's/^\([a-z]*\):.*## \(.*\)/\1|\2/p' Makefile | while IFS='|' read -r name text; do printf '  %-12s %s\n' "$$name" "$$text"; done
+
+.PHONY: demo
+demo: ## run the quick start
+	go run ./examples/quickstart
+
+.PHONY: test
+test: ## test every module (needs no C compiler)
+	go test work
+
+.PHONY: lint
+lint: $(LINTER) ## gofmt, go vet, go mod tidy and golangci-lint on every module
+	tools/lint $(LINTER)
+
+.PHONY: fuzz
+fuzz: ## run each fuzz target for FUZZTIME (10s)
+	tools/fuzz $(FUZZTIME)
+
+.PHONY: conformance
+conformance: ## run the MCP conformance suite against the fixture behind ROUTER (stdlib)
+	conformance/run $(ROUTER)
+
+.PHONY: nightly
+nightly: ## race tests five times over, then fuzz each target for two minutes
+	tools/race 5
+	tools/fuzz 2m
+
+# The linter's requirements are its own (tools/go.mod), so that they move no version in the workspace.
+$(LINTER): tools/go.mod tools/go.sum
+	@echo "building golangci-lint, which takes some minutes the first time"
+	cd tools && GOWORK=off go build -buildvcs=false -o ../$@ github.com/golangci/golangci-lint/v2/cmd/golangci-lint
+	@touch $@
