@@ -221,8 +221,15 @@ func TestAnIDInFlightIsRefused(t *testing.T) {
 		c := rejointest.New(t, app, rejointest.Config{})
 		first := c.CallTool("x", nil)
 		tool := next()
-		body, res := post(t, c, `{"jsonrpc":"2.0","id":2,"method":"x"}`)
-		require.Equal(t, "400 error(-32600,2)", refusal(t, body, res))
+		before := c.Server().Stats()
+		for range 10 {
+			body, res := post(t, c, `{"jsonrpc":"2.0","id":2,"method":"x"}`)
+			require.Equal(t, "400 error(-32600,2)", refusal(t, body, res))
+		}
+		after := c.Server().Stats()
+		require.EqualValues(t, 10, after.Refused)
+		after.Refused = 0
+		require.Equal(t, before, after, "nothing of them is left")
 		require.Equal(t, 1, first.Open(), "the one that runs is not touched")
 		tool.returns("done")
 		require.Equal(t, `"done"`, string(first.Result()))

@@ -109,7 +109,8 @@ const (
 	maxEventBytes  = 16 << 20 // one event, a response among them
 	maxQueuedBytes = 1 << 20  // messages of one stream that wait for its store
 	maxJSONDepth   = 256
-	maxEnded       = 1000 // ended streams that a session keeps, and dropped ones that it remembers
+	maxIDBytes     = 1 << 10 // a request's id, which outlives the request
+	maxEnded       = 1000    // ended streams that a session keeps, and dropped ones that it remembers
 )
 
 // resolve fills in the defaults and names all contradictions together.

@@ -212,3 +212,18 @@ func TestTheSessionIDIsNamedOnce(t *testing.T) {
 		require.Len(t, sessions(c.Server()), 2)
 	})
 }
+
+// The id of a request outlives it, so its length is limited.
+func TestTheLengthOfAnID(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		c := rejointest.New(t, tool(func(context.Context, *rejoin.Handle) (any, error) { return "done", nil }), rejointest.Config{})
+		id := `"` + strings.Repeat("x", 1022) + `"`
+		body, res := post(t, c, `{"jsonrpc":"2.0","id":`+id+`,"method":"ping"}`)
+		require.Equal(t, http.StatusOK, res.StatusCode)
+		require.Contains(t, body, id)
+		body, res = post(t, c, `{"jsonrpc":"2.0","id":"x`+id[1:]+`,"method":"ping"}`)
+		require.Equal(t, http.StatusBadRequest, res.StatusCode)
+		require.Contains(t, body, `"message":"the id is longer than 1024 bytes"`)
+		require.Contains(t, body, id[1:], "it is the id of the refusal all the same")
+	})
+}

@@ -189,14 +189,16 @@ func (s *Session) direct(c *conn, o *core.Out, p *pass) {
 
 // endOrder tells a connection to end, and keeps it as the one that still reads.
 func (s *Session) endOrder(c *conn, o *core.Out) {
+	again := c.orders.end // the sequence that it was to end with was given back
 	c.orders.end, c.orders.endSeq, c.orders.endRetry = true, o.Seq, o.Dur
 	if st := c.st; st != nil && st.conn == c {
 		st.conn, st.closing = nil, c
 	}
-	switch o.Reason {
-	case core.NoReason:
+	switch {
+	case again:
+	case o.Reason == core.NoReason:
 		s.srv.stats.closed.Add(1)
-	case core.TakenOver:
+	case o.Reason == core.TakenOver:
 		s.srv.stats.takenOver.Add(1)
 	}
 }

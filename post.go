@@ -74,6 +74,8 @@ func (s *Server) checkPost(r *http.Request, m *jsonrpc.Message, tooLarge bool, p
 		}, false
 	case errors.As(parse, &syntax):
 		return refusal{status: http.StatusBadRequest, code: syntax.Code, message: syntax.Reason}, false
+	case len(m.ID) > maxIDBytes:
+		return refuseLongID, false
 	case modern:
 		if s.cfg.Eras == Legacy {
 			return refuseModern, false
@@ -207,6 +209,9 @@ func (s *Server) postBatch(w http.ResponseWriter, r *http.Request, ms []jsonrpc.
 		switch {
 		case modernMeta(&ms[i]):
 			s.refuse(w, refuseModern)
+			return
+		case len(ms[i].ID) > maxIDBytes:
+			s.refuse(w, refuseLongID)
 			return
 		case ms[i].Kind == jsonrpc.Notification:
 		case ms[i].Kind != jsonrpc.Request:

@@ -2,6 +2,7 @@ package rejoin
 
 import (
 	"errors"
+	"math/rand/v2"
 	"sync"
 
 	"github.com/rejoin-mcp/rejoin/core"
@@ -146,7 +147,7 @@ func (c *conn) read(src source, limit uint64) (more bool, err error) {
 func (c *conn) gap(why core.Reason) {
 	var p pass
 	c.s.mu.Lock()
-	c.s.step(core.In{Op: core.Gap, Conn: c.id, Stream: c.stream, Seq: c.pos, Reason: why}, &p)
+	c.s.step(core.In{Op: core.Gap, Conn: c.id, Stream: c.stream, Seq: c.pos, Reason: why, Rand: rand.Uint32()}, &p) //nolint:gosec // spreads retries
 	c.s.mu.Unlock()
 	c.s.finish(&p)
 	if why == core.Expired {

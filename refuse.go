@@ -72,6 +72,7 @@ var (
 	refuseMethod = refusal{
 		status: http.StatusMethodNotAllowed, code: CodeInvalidRequest, allow: "GET, POST, DELETE", message: "use GET, POST or DELETE",
 	}
+	refuseLongID = badRequest("the id is longer than %d bytes", maxIDBytes)
 	// An error that is not one of the modern era's makes every client of both eras fall back to initialize.
 	refuseModern = refusal{
 		status: http.StatusBadRequest, code: CodeInvalidRequest, data: supportedData,
