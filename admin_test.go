@@ -35,7 +35,7 @@ func TestSessionsShowsEachStreamsState(t *testing.T) {
 		began := time.Now()
 		require.Equal(t, []string{"parked"}, statesOf(t, c))
 		c.Listen()
-		time.Sleep(time.Minute)
+		elapse(time.Minute)
 		call := c.CallTool("x", nil)
 		tool := next()
 		require.Equal(t, []string{"live", "pending"}, statesOf(t, c))
@@ -43,7 +43,7 @@ func TestSessionsShowsEachStreamsState(t *testing.T) {
 		require.Equal(t, []string{"live", "live"}, statesOf(t, c))
 		require.NoError(t, tool.CloseStream(0))
 		require.Equal(t, []string{"live", "parked"}, statesOf(t, c))
-		time.Sleep(call.WaitClosed())
+		elapse(call.WaitClosed())
 		call.Poll()
 		require.Equal(t, []string{"live", "live"}, statesOf(t, c))
 		call.Cut()
@@ -72,7 +72,7 @@ func TestSessionsShowsEachStreamsState(t *testing.T) {
 		}
 		call.Poll()
 		call.Result()
-		time.Sleep(10 * time.Minute)
+		elapse(10 * time.Minute)
 		require.Equal(t, []string{"live"}, statesOf(t, c), "what was dropped is gone")
 	})
 }
@@ -106,7 +106,7 @@ func TestCloseStreamByRef(t *testing.T) {
 		call, other := c.CallTool("x", nil), c.CallTool("x", nil)
 		tool := next()
 		next()
-		time.Sleep(time.Second)
+		elapse(time.Second)
 		require.NoError(t, s.CloseStream(tool.Stream(), time.Minute))
 		requireSpread(t, time.Minute, call.WaitClosed())
 		require.Equal(t, 1, other.Open())
@@ -135,7 +135,7 @@ func TestCloseStreamsOfASession(t *testing.T) {
 		for range 3 {
 			calls = append(calls, c.CallTool("x", nil))
 		}
-		time.Sleep(time.Second)
+		elapse(time.Second)
 		calls[0].Cut()
 		n, err = s.CloseStreams(ref, time.Minute)
 		require.NoError(t, err)
@@ -168,7 +168,7 @@ func TestCloseStreamsWhereOneCannotBeClosed(t *testing.T) {
 		}}})
 		plain, call := c.CallTool("json", nil), c.CallTool("x", nil)
 		next()
-		time.Sleep(time.Second)
+		elapse(time.Second)
 		n, err := c.Server().CloseStreams(session(t, c).Ref, 0)
 		require.ErrorIs(t, err, rejoin.ErrNotResumable)
 		require.Equal(t, 1, n)

@@ -74,7 +74,7 @@ func TestRequestIsAnswered(t *testing.T) {
 				}
 				got := tool.asks(tool.ctx, "roots/list")
 				if away {
-					time.Sleep(call.WaitClosed())
+					elapse(call.WaitClosed())
 					require.Empty(t, got, "nobody can have seen it")
 					call.Poll()
 				}
@@ -173,7 +173,7 @@ func TestWhatEndsAQuestion(t *testing.T) {
 				require.Equal(t, test.want, <-byAsk)
 				if name == "the call's own end" || name == "the client's cancellation" {
 					speak() // the answers come now, and are accepted
-					time.Sleep(time.Second)
+					elapse(time.Second)
 				}
 				require.Empty(t, got)
 				require.Empty(t, byAsk, "answered once")
@@ -194,7 +194,7 @@ func TestAQuestionThatNobodyWaitsForIsWithdrawn(t *testing.T) {
 		ctx, cancel := context.WithTimeoutCause(context.Background(), time.Minute, fmt.Errorf("the user is %q", "busy"))
 		defer cancel()
 		got := tool.asks(ctx, "roots/list")
-		time.Sleep(time.Minute)
+		elapse(time.Minute)
 		synctest.Wait()
 		require.EqualError(t, (<-got).(error), `the user is "busy"`)
 		messages := call.Messages()
@@ -202,7 +202,7 @@ func TestAQuestionThatNobodyWaitsForIsWithdrawn(t *testing.T) {
 		require.JSONEq(t, fmt.Sprintf(`{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":%s,"reason":"the user is \"busy\""}}`, id),
 			string(messages[len(messages)-1]))
 		speak()
-		time.Sleep(time.Second)
+		elapse(time.Second)
 		require.NoError(t, tool.cause())
 
 		// Ask's cancel does the same, and a second time nothing.
@@ -212,7 +212,7 @@ func TestAQuestionThatNobodyWaitsForIsWithdrawn(t *testing.T) {
 		require.Contains(t, last(call), "cancelled")
 		require.Equal(t, 2, strings.Count(last(call), ":cancelled"))
 		require.Empty(t, listen.Messages())
-		time.Sleep(time.Second)
+		elapse(time.Second)
 	})
 }
 
@@ -231,7 +231,7 @@ func TestASessionAsks(t *testing.T) {
 			}
 			got <- string(raw)
 		})
-		time.Sleep(time.Minute)
+		elapse(time.Minute)
 		require.Empty(t, got)
 		listen := c.Listen()
 		require.Equal(t, "1", <-got)

@@ -29,7 +29,7 @@ func echo() rejoin.App {
 				return nil, err
 			}
 		}
-		time.Sleep(time.Duration(p.Wait) * time.Millisecond)
+		elapse(time.Duration(p.Wait) * time.Millisecond)
 		return r.Params, nil
 	})
 }
@@ -166,7 +166,7 @@ func TestABatchIsAStream(t *testing.T) {
 		res := c.Do(request(t, http.MethodPost, "["+call("1", "{}")+","+call("2", "{}")+"]"))
 		require.Equal(t, "text/event-stream", res.Header.Get("Content-Type"))
 		c.Notify("notifications/cancelled", map[string]int{"requestId": 1})
-		time.Sleep(time.Hour)
+		elapse(time.Hour)
 		synctest.Wait()
 		body, _ := whole(t, res)
 		require.Equal(t, "comment 1:error(-32000,2) max_runtime", events(body), "one was cancelled, and has no response")
@@ -182,7 +182,7 @@ func TestABatchThatWasDropped(t *testing.T) {
 		require.Equal(t, "comment 1:result 2:result 3:result", events(body))
 		first := regexp.MustCompile(`(?m)^id: (.*\.1)$`).FindStringSubmatch(body)[1]
 		require.Equal(t, "comment 2:result 3:result", get(t, c, "Last-Event-ID", first))
-		time.Sleep(time.Hour / 4)
+		elapse(time.Hour / 4)
 		require.Equal(t, "comment 2:error(-32000,2) expired 3:error(-32000,3) expired", get(t, c, "Last-Event-ID", first))
 		require.Equal(t, "204 text/event-stream", get(t, c, "Last-Event-ID", strings.TrimSuffix(first, "1")+"3"))
 	})

@@ -34,7 +34,7 @@ func TestAToolThatBlocksForEverBlocksNobody(t *testing.T) {
 		})
 		c := rejointest.New(t, app, rejointest.Config{})
 		stuck := c.Start("stuck", nil)
-		time.Sleep(time.Second)
+		elapse(time.Second)
 		require.Equal(t, "200 sse primer@0 open", last(stuck), "the head is sent while the tool blocks")
 		for range 3 {
 			require.Equal(t, `"done"`, string(c.Start("x", nil).Result()))
@@ -127,7 +127,7 @@ func TestOnlyTheServingGoroutineTouchesTheWriter(t *testing.T) {
 				call.Err()
 			}
 		}
-		time.Sleep(time.Minute) // keep-alive
+		elapse(time.Minute) // keep-alive
 		require.Len(t, listen.Messages(), 8)
 	})
 }
@@ -152,7 +152,7 @@ func TestMessagesOf16ConcurrentCallsStayOnTheirStreams(t *testing.T) {
 				if i%7 == args.Me%7 {
 					_ = h.CloseStream(time.Duration(1+args.Me) * time.Millisecond)
 				}
-				time.Sleep(time.Duration(1+args.Me%3) * time.Millisecond)
+				elapse(time.Duration(1+args.Me%3) * time.Millisecond)
 			}
 			return args.Me, nil
 		})

@@ -25,7 +25,7 @@ func TestADisconnectNeverCancels(t *testing.T) {
 					_ = p.Progress(1, 0, "")
 					synctest.Wait()
 					call.Cut()
-					time.Sleep(time.Second)
+					elapse(time.Second)
 					call.Poll()
 				}
 				call.Cut()
@@ -38,7 +38,7 @@ func TestADisconnectNeverCancels(t *testing.T) {
 					call := c.CallTool("x", nil)
 					tool := next()
 					lose(tool, call)
-					time.Sleep(9 * time.Minute)
+					elapse(9 * time.Minute)
 					require.NoError(t, tool.cause())
 					require.NoError(t, tool.Progress(2, 0, ""))
 					tool.returns("done")
@@ -98,14 +98,14 @@ func TestWhatCancelsTellsWhy(t *testing.T) {
 		"AbandonAfter": {
 			policy: rejoin.Policy{AbandonAfter: time.Minute, StreamAfter: time.Millisecond},
 			do: func(_ *rejointest.Client, call *rejointest.Call) {
-				time.Sleep(time.Second)
+				elapse(time.Second)
 				call.Cut()
-				time.Sleep(time.Minute + time.Second)
+				elapse(time.Minute + time.Second)
 			}, cause: rejoin.ErrAbandoned,
 		},
 		"MaxRuntime": {
 			policy: rejoin.Policy{MaxRuntime: time.Minute},
-			do:     func(*rejointest.Client, *rejointest.Call) { time.Sleep(time.Minute) }, cause: rejoin.ErrMaxRuntime,
+			do:     func(*rejointest.Client, *rejointest.Call) { elapse(time.Minute) }, cause: rejoin.ErrMaxRuntime,
 		},
 		"Close": {do: func(c *rejointest.Client, _ *rejointest.Call) { c.Server().Close() }, cause: rejoin.ErrShutdown, ended: true},
 		"Drain": {do: func(c *rejointest.Client, _ *rejointest.Call) {
@@ -156,13 +156,13 @@ func TestAbandonAfterCountsFromDueBack(t *testing.T) {
 		tool := next()
 		for range 3 {
 			require.NoError(t, tool.CloseStream(time.Hour/2))
-			time.Sleep(call.WaitClosed() + time.Minute - time.Millisecond)
+			elapse(call.WaitClosed() + time.Minute - time.Millisecond)
 			require.NoError(t, tool.cause(), "it is not overdue before it was told to be back")
 			call.Poll()
 			require.Equal(t, 1, call.Open())
 		}
 		require.NoError(t, tool.CloseStream(time.Hour/2))
-		time.Sleep(call.WaitClosed() + time.Minute + time.Millisecond)
+		elapse(call.WaitClosed() + time.Minute + time.Millisecond)
 		require.ErrorIs(t, tool.cause(), rejoin.ErrAbandoned)
 		require.EqualValues(t, 1, c.Server().Stats().Abandoned)
 		call.Poll()
@@ -242,24 +242,24 @@ func TestIdleSessions(t *testing.T) {
 		c := rejointest.New(t, app, rejointest.Config{Server: rejoin.Config{
 			SessionIdleTTL: time.Minute, Policy: rejoin.Policy{AbandonAfter: -1},
 		}})
-		time.Sleep(59 * time.Second)
+		elapse(59 * time.Second)
 		c.Notify("notifications/x", nil)
-		time.Sleep(59 * time.Second)
+		elapse(59 * time.Second)
 		c.Start("ping", nil).Result()
-		time.Sleep(59 * time.Second)
+		elapse(59 * time.Second)
 		x := c.Start("x", nil)
-		time.Sleep(time.Hour)
+		elapse(time.Hour)
 		x.Cut()
-		time.Sleep(time.Hour)
+		elapse(time.Hour)
 		require.Len(t, sessions(c.Server()), 1, "a request runs")
 		require.NoError(t, call.Reply(nil))
 		listen := c.Listen()
-		time.Sleep(time.Hour)
+		elapse(time.Hour)
 		require.Len(t, sessions(c.Server()), 1, "a connection is open")
 		listen.Cut()
-		time.Sleep(time.Minute + time.Second - time.Nanosecond) // it is due back in a second
+		elapse(time.Minute + time.Second - time.Nanosecond) // it is due back in a second
 		require.Len(t, sessions(c.Server()), 1)
-		time.Sleep(time.Nanosecond)
+		elapse(time.Nanosecond)
 		require.Empty(t, sessions(c.Server()))
 		require.Equal(t, []error{rejoin.ErrSessionEnded}, told.ended)
 		require.Empty(t, told.cancelled)

@@ -95,7 +95,7 @@ func TestRefusalsSayWhyAndLeaveNothing(t *testing.T) {
 				require.Equal(t, "GET, POST, DELETE", res.Header.Get("Allow"), test.name)
 			}
 		}
-		time.Sleep(time.Second) // net/http waits a little before it hangs up on a client that is still sending
+		elapse(time.Second) // net/http waits a little before it hangs up on a client that is still sending
 		synctest.Wait()
 		after := c.Server().Stats()
 		require.EqualValues(t, len(door), after.Refused)

@@ -85,7 +85,7 @@ func TestGetOfADroppedStream(t *testing.T) {
 			ids := call.IDs()
 			call.Cut()
 			tool.returns("done")
-			time.Sleep(2 * time.Minute)
+			elapse(2 * time.Minute)
 			require.EqualValues(t, 1, c.Server().Stats().Streams)
 			call.PollFrom(ids[len(ids)-1])
 			require.Equal(t, greeted("200 sse <greet>@1 2:error(-32000,2) expired closed", version), last(call))
@@ -254,7 +254,7 @@ func TestTooManyGets(t *testing.T) {
 		require.Greater(t, slowed, 100)
 		require.Less(t, slowed, 201, "the first ones come at once")
 		require.NoError(t, tool.cause())
-		time.Sleep(time.Minute)
+		elapse(time.Minute)
 		began := time.Now()
 		call.Poll()
 		require.Zero(t, time.Since(began), "it is forgiven")
@@ -277,7 +277,7 @@ func TestManyGetsAtOnce(t *testing.T) {
 			r.Header.Set("Mcp-Session-Id", id)
 			all = append(all, serve(c.Server(), r))
 		}
-		time.Sleep(time.Second)
+		elapse(time.Second)
 		tool.returns("done")
 		for i, w := range all[:249] {
 			require.Equal(t, "200 sse primer@1 retry ended", w.story(), "%d", i)

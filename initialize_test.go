@@ -61,7 +61,7 @@ func TestAFailingInitializeLeavesNothing(t *testing.T) {
 		},
 		"later": {
 			request: func(c *rejoin.Call) {
-				go func() { time.Sleep(time.Minute); _ = c.Fail(rejoin.Errorf(rejoin.CodeInvalidParams, "no")) }()
+				go func() { elapse(time.Minute); _ = c.Fail(rejoin.Errorf(rejoin.CodeInvalidParams, "no")) }()
 			},
 			want: `200 error(-32602,"mine") ended`, ended: 1,
 		},
@@ -89,7 +89,7 @@ func TestAFailingInitializeLeavesNothing(t *testing.T) {
 					return session, nil
 				}}, rejoin.Config{Logger: quietLogger()})
 				w := serve(s, request(t, http.MethodPost, initialize))
-				time.Sleep(time.Hour)
+				elapse(time.Hour)
 				require.Equal(t, test.want, w.story())
 				require.Empty(t, w.header.Values("Mcp-Session-Id"))
 				require.Contains(t, w.body.String(), test.says)
@@ -108,8 +108,8 @@ func TestAFailingInitializeLeavesNothing(t *testing.T) {
 // A client that is gone before its answer was written does not know its session, so there is none.
 func TestAClientThatIsGoneDuringInitialize(t *testing.T) {
 	for name, answer := range map[string]func(*rejoin.Call){
-		"the app answers later": func(c *rejoin.Call) { time.Sleep(time.Minute); accept(c) },
-		"the app fails later":   func(c *rejoin.Call) { time.Sleep(time.Minute); _ = c.Fail(rejoin.Errorf(1, "x")) },
+		"the app answers later": func(c *rejoin.Call) { elapse(time.Minute); accept(c) },
+		"the app fails later":   func(c *rejoin.Call) { elapse(time.Minute); _ = c.Fail(rejoin.Errorf(1, "x")) },
 		"the app never answers": func(*rejoin.Call) {},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -127,7 +127,7 @@ func TestAClientThatIsGoneDuringInitialize(t *testing.T) {
 				synctest.Wait()
 				require.Zero(t, s.Stats().Sessions)
 				require.ErrorIs(t, context.Cause(call.Context()), rejoin.ErrSessionEnded)
-				time.Sleep(time.Hour)
+				elapse(time.Hour)
 				require.Len(t, told.ended, 1)
 				require.Zero(t, s.Stats().Connections)
 			})
@@ -159,14 +159,14 @@ func TestInitializeIsAlwaysJSON(t *testing.T) {
 			app := &fake{request: func(c *rejoin.Call) {
 				require.ErrorIs(t, c.Handle().CloseStream(0), rejoin.ErrNotResumable)
 				require.NoError(t, c.Handle().Notify("notifications/message", nil))
-				go func() { time.Sleep(time.Minute); accept(c) }()
+				go func() { elapse(time.Minute); accept(c) }()
 			}}
 			s := newServer(t, app, rejoin.Config{Logger: quietLogger(), Policy: rejoin.Policy{Mode: mode}})
 			w := serve(s, request(t, http.MethodPost, initialize))
 			require.Equal(t, "open", w.story())
 			c := request(t, http.MethodPost, `{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":"mine"}}`)
 			require.Equal(t, `400 error(-32600,null) ended`, serve(s, c).story(), "it cannot be cancelled: its client has no session yet")
-			time.Sleep(time.Minute)
+			elapse(time.Minute)
 			require.Equal(t, "200 result ended", w.story())
 			require.Len(t, w.header.Values("Mcp-Session-Id"), 1)
 			require.Len(t, sessions(s), 1)

@@ -25,17 +25,17 @@ func TestKeepAliveOnlyWhenQuiet(t *testing.T) {
 			listen := c.Listen()
 			call := c.CallTool("x", nil)
 			tool := next()
-			time.Sleep(time.Millisecond)
+			elapse(time.Millisecond)
 			for i := range 10 {
-				time.Sleep(59 * time.Second)
+				elapse(59 * time.Second)
 				require.NoError(t, tool.Progress(float64(i), 0, ""))
 			}
 			require.NotContains(t, strings.TrimPrefix(last(call), "200 sse comment"), "comment")
-			time.Sleep(time.Minute - time.Nanosecond)
+			elapse(time.Minute - time.Nanosecond)
 			require.Contains(t, last(call), "10:progress open")
-			time.Sleep(time.Nanosecond)
+			elapse(time.Nanosecond)
 			require.Contains(t, last(call), "10:progress comment open")
-			time.Sleep(time.Minute)
+			elapse(time.Minute)
 			require.Contains(t, last(call), "10:progress comment comment open")
 			require.Equal(t, greeted("200 sse <greet>@0", version)+strings.Repeat(" comment", 11)+" open", last(listen))
 		})
@@ -46,7 +46,7 @@ func TestKeepAliveOff(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		c := rejointest.New(t, &fake{}, rejointest.Config{Server: rejoin.Config{KeepAlive: -1}})
 		listen := c.Listen()
-		time.Sleep(time.Hour)
+		elapse(time.Hour)
 		require.Equal(t, "200 sse primer@0 open", last(listen))
 	})
 }
@@ -57,7 +57,7 @@ func TestNoKeepAliveBeforeTheHead(t *testing.T) {
 		app, next := puppets()
 		c := rejointest.New(t, app, rejointest.Config{Server: rejoin.Config{Policy: rejoin.Policy{Mode: rejoin.JSON}}})
 		call := c.CallTool("x", nil)
-		time.Sleep(time.Hour)
+		elapse(time.Hour)
 		next().returns("done")
 		require.Equal(t, "200 result answered", last(call))
 	})
@@ -75,9 +75,9 @@ func TestWriteTimeoutOfAFrozenReader(t *testing.T) {
 		for i := 1; i < 100; i++ {
 			require.NoError(t, tool.Progress(float64(i), 0, strings.Repeat("x", 2000)), "the tool does not notice")
 		}
-		time.Sleep(time.Minute - time.Second)
+		elapse(time.Minute - time.Second)
 		require.True(t, tool.Connected())
-		time.Sleep(2 * time.Second)
+		elapse(2 * time.Second)
 		require.False(t, tool.Connected())
 		require.EqualValues(t, 1, c.Server().Stats().WritesTimedOut)
 		require.NoError(t, tool.cause())
@@ -101,7 +101,7 @@ func TestASlowReaderIsNotTimedOut(t *testing.T) {
 		res := c.Do(request(t, http.MethodGet, "", "Last-Event-ID", call.IDs()[1]))
 		piece := make([]byte, 70_000) // a reader is given that long for 64 KiB
 		for range 16 {
-			time.Sleep(8 * time.Second)
+			elapse(8 * time.Second)
 			_, err := io.ReadFull(res.Body, piece)
 			require.NoError(t, err)
 		}
@@ -122,11 +122,11 @@ func TestTimeoutsOfTheHTTPServerCutNothing(t *testing.T) {
 			listen := c.Listen()
 			call := c.CallTool("x", nil)
 			tool := next()
-			time.Sleep(10 * time.Minute)
+			elapse(10 * time.Minute)
 			require.Len(t, story(call), 1)
 			require.NoError(t, tool.Progress(1, 0, ""))
 			require.NoError(t, tool.Session().Notify(context.Background(), "notifications/x", nil))
-			time.Sleep(10 * time.Minute)
+			elapse(10 * time.Minute)
 			tool.returns("done")
 			want := map[rejoin.Mode]string{
 				rejoin.Auto: "200 sse primer@0 1:progress 2:result closed",
@@ -136,7 +136,7 @@ func TestTimeoutsOfTheHTTPServerCutNothing(t *testing.T) {
 			require.Equal(t, want[mode], last(call))
 			require.Equal(t, "200 sse primer@0 1:x open", last(listen))
 			listen.Poll()
-			time.Sleep(10 * time.Minute)
+			elapse(10 * time.Minute)
 			require.Equal(t, "200 sse primer@1 open", last(listen))
 		})
 	}
@@ -172,7 +172,7 @@ func TestADeadlineOfAMiddlewareClosesInTime(t *testing.T) {
 				retry := call.WaitClosed()
 				require.Equal(t, closed, time.Since(began))
 				listen.WaitClosed()
-				time.Sleep(retry)
+				elapse(retry)
 				began = time.Now()
 				call.Poll()
 				listen.Poll()
@@ -207,7 +207,7 @@ func TestAWriteTimeoutThatCannotBeMovedClosesInTime(t *testing.T) {
 		began := time.Now()
 		retry := call.WaitClosed()
 		require.Equal(t, 9*time.Second, time.Since(began))
-		time.Sleep(retry)
+		elapse(retry)
 		call.Poll()
 		tool.returns("done")
 		require.Equal(t, `"done"`, string(call.Result()))

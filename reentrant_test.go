@@ -184,7 +184,7 @@ func TestNothingOfAUsersRunsUnderALock(t *testing.T) {
 		call.Cancel("")
 		_, x = start()
 		require.NoError(t, x.Handle().SetPolicy(rejoin.Policy{MaxRuntime: time.Second}))
-		time.Sleep(time.Minute)
+		elapse(time.Minute)
 		listen.Poll()
 		_, _ = start()
 		c.Delete()

@@ -115,7 +115,7 @@ func TestAnAppendThatBlocksDelaysItsStreamOnly(t *testing.T) {
 			c.Server().Stats()
 			require.Len(t, sessions(c.Server()), 2)
 		})
-		time.Sleep(6 * time.Second) // StoreTimeout is 5 s
+		elapse(6 * time.Second) // StoreTimeout is 5 s
 		require.Equal(t, "200 sse primer@1 -:progress -:progress -:progress open", last(call), "in order, and without ids")
 		require.Equal(t, upTo(4), progress(t, call.Messages()))
 		require.EqualValues(t, 1, c.Server().Stats().StoreFailed)
@@ -128,7 +128,7 @@ func TestAnAppendThatDrags(t *testing.T) {
 		app, next := puppets()
 		store := storetest.Faulty(eventstore.NewMemory(eventstore.MemoryConfig{}), func(op string, _ int) error {
 			if op == "append" {
-				time.Sleep(time.Second)
+				elapse(time.Second)
 			}
 			return nil
 		})
@@ -182,7 +182,7 @@ func TestAStuckStoreDelaysNoEnd(t *testing.T) {
 				if name != "Close" {
 					require.Equal(t, "200 sse primer@0 1:progress closed", last(call))
 				}
-				time.Sleep(20 * time.Second)
+				elapse(20 * time.Second)
 				require.Equal(t, 0, call.Open())
 				require.Zero(t, c.Server().Stats().Sessions)
 			})
@@ -200,7 +200,7 @@ func TestAStoreThatNeverAnswers(t *testing.T) {
 		for range 100 {
 			require.NoError(t, tool.Progress(2, 0, ""))
 		}
-		time.Sleep(5 * time.Minute)
+		elapse(5 * time.Minute)
 		require.Contains(t, last(call), "1:progress comment")
 		other := c.CallTool("y", nil)
 		next().returns("done")
@@ -230,7 +230,7 @@ func TestTheQueueOfASlowStoreIsBounded(t *testing.T) {
 		require.Greater(t, n, 100)
 		require.Less(t, n, 10_000, "a mebibyte")
 		tool.returns("done")
-		time.Sleep(6 * time.Second)
+		elapse(6 * time.Second)
 		require.Equal(t, `"done"`, string(call.Result()), "the response is always taken")
 		require.Len(t, call.Messages(), 2+n+1)
 	})
@@ -256,7 +256,7 @@ func TestAQuestionThatWaitedForTheStoreIsNotForgotten(t *testing.T) {
 				got := make(chan error, 1)
 				tool.Session().Ask(tool.ctx, "roots/list", nil, func(_ json.RawMessage, err error) { got <- err })
 				test.then(c, call, store)
-				time.Sleep(time.Minute)
+				elapse(time.Minute)
 				require.Len(t, got, 1, "whoever asks waits for ever")
 				require.ErrorIs(t, <-got, test.want)
 			})

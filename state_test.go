@@ -70,7 +70,7 @@ var stateTable = []struct {
 	}},
 	{"CloseAfter", func(s *scene) {
 		s.err = s.tool.SetPolicy(rejoin.Policy{CloseAfter: time.Minute})
-		time.Sleep(time.Minute)
+		elapse(time.Minute)
 	}, []stateCell{
 		{state: "undecided", auto: "200 sse primer@0 retry closed", legacy: "open", json: "open"},
 		{state: "stranded", auto: "cut"},
@@ -93,7 +93,7 @@ var stateTable = []struct {
 	}},
 	{"MaxRuntime", func(s *scene) {
 		s.err = s.tool.SetPolicy(rejoin.Policy{MaxRuntime: time.Minute})
-		time.Sleep(time.Minute)
+		elapse(time.Minute)
 	}, []stateCell{
 		{
 			state: "undecided", auto: "200 error(-32000,2) max_runtime answered", sse: "200 sse <greet>@0 1:error(-32000,2) max_runtime closed",
@@ -103,7 +103,7 @@ var stateTable = []struct {
 		{state: "attached", auto: "200 sse <greet>@0 1:progress 2:error(-32000,2) max_runtime closed", cause: rejoin.ErrMaxRuntime},
 		{state: "none", auto: "200 sse <greet>@1 2:error(-32000,2) max_runtime closed", cause: rejoin.ErrMaxRuntime},
 	}},
-	{"AbandonAfter", func(*scene) { time.Sleep(11 * time.Minute) }, []stateCell{
+	{"AbandonAfter", func(*scene) { elapse(11 * time.Minute) }, []stateCell{
 		{state: "undecided", auto: "open"},
 		{state: "stranded", auto: "cut", cause: rejoin.ErrAbandoned},
 		{state: "attached", auto: "200 sse <greet>@0 1:progress open"},
@@ -253,10 +253,10 @@ func TestStreamAfter(t *testing.T) {
 			c := rejointest.New(t, app, rejointest.Config{Version: test.version, Server: rejoin.Config{Policy: test.policy}})
 			call := c.CallTool("x", nil)
 			tool := next()
-			time.Sleep(test.after - time.Nanosecond)
+			elapse(test.after - time.Nanosecond)
 			require.Equal(t, "open", last(call), "%+v", test)
 			require.True(t, tool.Connected())
-			time.Sleep(time.Nanosecond)
+			elapse(time.Nanosecond)
 			require.Equal(t, test.want, last(call), "%+v", test)
 			require.Equal(t, "no-cache, no-transform", headOf(call, "Cache-Control"))
 			require.Equal(t, "no", headOf(call, "X-Accel-Buffering"))

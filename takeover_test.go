@@ -92,14 +92,14 @@ func TestTwentyTakeoversLoseAndDoubleNothing(t *testing.T) {
 						return nil, err
 					}
 					if i%3 != 0 {
-						time.Sleep(time.Millisecond)
+						elapse(time.Millisecond)
 					}
 				}
 				return "done", nil
 			}), rejointest.Config{})
 			call := c.CallTool("x", nil)
 			for range 20 {
-				time.Sleep(time.Duration(random.IntN(30)) * time.Millisecond)
+				elapse(time.Duration(random.IntN(30)) * time.Millisecond)
 				switch ids := call.IDs(); random.IntN(4) {
 				case 0: // of a client that lost some
 					call.PollFrom(ids[random.IntN(len(ids))])
@@ -144,13 +144,13 @@ func TestNeverTwoReaders(t *testing.T) {
 		c := rejointest.New(t, tool(func(_ context.Context, h *rejoin.Handle) (any, error) {
 			for i := range 200 {
 				_ = h.Progress(float64(i), 0, "")
-				time.Sleep(time.Millisecond)
+				elapse(time.Millisecond)
 			}
 			return "done", nil
 		}), rejointest.Config{})
 		call := c.CallTool("x", nil)
 		for range 20 {
-			time.Sleep(5 * time.Millisecond)
+			elapse(5 * time.Millisecond)
 			call.Poll()
 		}
 		call.Result()

@@ -38,7 +38,7 @@ func TestServerAsksAClientThatIsAway(t *testing.T) {
 		}})
 		call := c.CallTool("ask", nil)
 		call.WaitClosed()
-		time.Sleep(time.Minute)
+		elapse(time.Minute)
 		synctest.Wait()
 		require.Zero(t, asked, "it is away")
 		cursor := call.IDs()[0]
@@ -60,7 +60,7 @@ func TestQuestionThatTwoConnectionsBring(t *testing.T) {
 			return <-answer, nil
 		}), rejointest.Config{OnRequest: func(string, json.RawMessage) (any, error) {
 			asked++
-			time.Sleep(time.Minute) // it may
+			elapse(time.Minute) // it may
 			return map[string]any{"roots": []any{}}, nil
 		}})
 		listen := c.Listen()

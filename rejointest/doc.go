@@ -6,7 +6,7 @@
 //			call := c.CallTool("export", map[string]any{"rows": 1000})
 //			call.WaitMessages(1) // progress
 //			call.Cut()           // the proxy has had enough
-//			time.Sleep(time.Minute)
+//			<-time.After(time.Minute)
 //			call.Poll() // the client is back
 //			call.WaitMessages(2)
 //			retry := call.WaitClosed() // the tool lets its client go
@@ -27,7 +27,7 @@
 //
 // What starts or changes something (CallTool, Poll, Cut) returns when the bubble has come to rest: the server has answered as far as
 // it can at this moment, the tool waits or has returned, and the client has read what there is. What looks (Messages, IDs,
-// Wire, Open) lets it come to rest first. So there is nothing to wait for but time: use time.Sleep, or WaitClosed, WaitMessages,
+// Wire, Open) lets it come to rest first. So there is nothing to wait for but time: let it pass with time.After, or use WaitClosed, WaitMessages,
 // Result and Err, each of which fails the test after Config.Patience.
 //
 // What must not happen in a bubble: blocking on anything outside it. A tool that waits for a real network connection stops the

@@ -19,10 +19,10 @@ func app() rejoin.App {
 	return rejoin.NewApp(rejoin.Info{Name: "exports", Version: "1"}, func(ctx context.Context, r *rejoin.Request) (any, error) {
 		h := rejoin.HandleFromContext(ctx)
 		_ = h.Progress(0, 1000, "started") // nothing to do if it cannot be sent
-		time.Sleep(5 * time.Minute)
+		<-time.After(5 * time.Minute)
 		_ = h.Progress(500, 1000, "half")
 		_ = h.CloseStream(5 * time.Minute)
-		time.Sleep(5 * time.Minute)
+		<-time.After(5 * time.Minute)
 		return map[string]string{"url": "https://example.com/1000"}, nil
 	})
 }
@@ -33,7 +33,7 @@ func TestExportSurvivesAProxy(t *testing.T) {
 		call := c.CallTool("export", map[string]any{"rows": 1000})
 		call.WaitMessages(1) // progress
 		call.Cut()           // the proxy has had enough
-		time.Sleep(time.Minute)
+		<-time.After(time.Minute)
 		call.Poll() // the client is back
 		call.WaitMessages(2)
 		retry := call.WaitClosed() // the tool lets its client go

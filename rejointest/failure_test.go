@@ -24,7 +24,7 @@ func TestFailures(t *testing.T) {
 	})
 	closing := tool(func(_ context.Context, h *rejoin.Handle) (any, error) {
 		_ = h.CloseStream(time.Second)
-		time.Sleep(time.Minute)
+		elapse(time.Minute)
 		return 1, nil
 	})
 	failing := tool(func(context.Context, *rejoin.Handle) (any, error) { return nil, rejoin.Errorf(-5, "out of order") })
@@ -257,7 +257,7 @@ func TestEverythingEndsWithTheTest(t *testing.T) {
 			require.True(t, c.Server().Draining())
 		})
 		c = rejointest.New(t, tool(func(ctx context.Context, h *rejoin.Handle) (any, error) {
-			time.Sleep(30 * time.Minute) // whatever ctx says
+			elapse(30 * time.Minute) // whatever ctx says
 			mu.Lock()
 			defer mu.Unlock()
 			causes = append(causes, context.Cause(ctx))
@@ -266,7 +266,7 @@ func TestEverythingEndsWithTheTest(t *testing.T) {
 		c.Listen()
 		c.CallTool("slow", nil)
 		away := c.CallTool("slow", nil)
-		time.Sleep(time.Second)
+		elapse(time.Second)
 		away.Cut()
 		c.CallTool("frozen", nil).Freeze()
 	})

@@ -8,6 +8,7 @@ import (
 	"runtime"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -102,3 +103,6 @@ func session(c *rejointest.Client) rejoin.SessionInfo {
 
 // streams are the session's streams, the standalone one first.
 func streams(c *rejointest.Client) []rejoin.StreamInfo { return session(c).Streams }
+
+// elapse lets virtual time pass, for a test or a tool in a bubble.
+func elapse(d time.Duration) { <-time.After(d) }

@@ -106,14 +106,14 @@ func TestPipeDeadlineIsMoved(t *testing.T) {
 		began := time.Now()
 		require.NoError(t, a.SetReadDeadline(began.Add(time.Second)))
 		go func() {
-			time.Sleep(time.Second - 1)
+			<-time.After(time.Second - 1)
 			_ = a.SetReadDeadline(began.Add(time.Minute))
 		}()
 		_, err := a.Read(make([]byte, 1))
 		require.ErrorIs(t, err, os.ErrDeadlineExceeded)
 		require.Equal(t, time.Minute, time.Since(began))
 		go func() {
-			time.Sleep(time.Second)
+			<-time.After(time.Second)
 			_ = a.SetReadDeadline(time.Unix(1, 0)) // what net/http does to interrupt a read
 		}()
 		require.NoError(t, a.SetReadDeadline(time.Time{}))

@@ -22,7 +22,7 @@ func TestToolClosesItsStreamThreeTimes(t *testing.T) {
 				if err := errors.Join(h.Progress(float64(i), 3, ""), h.CloseStream(time.Minute)); err != nil {
 					return nil, err
 				}
-				time.Sleep(2 * time.Minute)
+				elapse(2 * time.Minute)
 			}
 			return "done", nil
 		}), rejointest.Config{})
@@ -33,7 +33,7 @@ func TestToolClosesItsStreamThreeTimes(t *testing.T) {
 			require.LessOrEqual(t, retry, 72*time.Second, "and up to a fifth more")
 			require.Zero(t, call.Open(), "nobody reads a stream that was closed")
 			require.Len(t, progress(t, call.Messages()), i+1, "what was sent before the close came before it")
-			time.Sleep(retry)
+			elapse(retry)
 			call.Poll()
 			require.Equal(t, 1, call.Open(), "the tool still works, so the poll waits")
 			require.Equal(t, http.StatusOK, call.Status())
@@ -68,7 +68,7 @@ func TestCutInTheMiddleOfACall(t *testing.T) {
 		c := rejointest.New(t, tool(func(ctx context.Context, h *rejoin.Handle) (any, error) {
 			for i := range 4 {
 				_ = h.Progress(float64(i), 4, "")
-				time.Sleep(time.Second)
+				elapse(time.Second)
 			}
 			cancelled = ctx.Err() != nil
 			return "done", nil
@@ -79,7 +79,7 @@ func TestCutInTheMiddleOfACall(t *testing.T) {
 		require.Zero(t, call.Open())
 		info := streams(c)
 		require.Equal(t, "parked", info[1].State, "the server noticed at once")
-		time.Sleep(time.Second)
+		elapse(time.Second)
 		require.Len(t, call.Messages(), 2, "nothing comes through a connection that was cut")
 		require.JSONEq(t, `"done"`, string(call.Result()))
 		require.Equal(t, []int{0, 1, 2, 3}, progress(t, call.Messages()), "nothing is lost, nothing comes twice")
@@ -93,14 +93,14 @@ func TestTakeover(t *testing.T) {
 		c := rejointest.New(t, tool(func(_ context.Context, h *rejoin.Handle) (any, error) {
 			for i := range 4 {
 				_ = h.Progress(float64(i), 4, "")
-				time.Sleep(time.Second)
+				elapse(time.Second)
 			}
 			return "done", nil
 		}), rejointest.Config{})
 		call := c.CallTool("slow", nil)
 		call.WaitMessages(1)
 		call.Freeze() // a connection that died without a word
-		time.Sleep(time.Second)
+		elapse(time.Second)
 		call.Poll()
 		require.Equal(t, 2, call.Open(), "the frozen connection cannot see that it was ended")
 		require.Equal(t, []int{0, 1}, progress(t, call.Messages()), "the new one gets at once what the old one did not read")
@@ -123,7 +123,7 @@ func TestLegacyClient(t *testing.T) {
 		c := rejointest.New(t, tool(func(_ context.Context, h *rejoin.Handle) (any, error) {
 			_ = h.Progress(1, 2, "")
 			err, resumable = h.CloseStream(time.Second), h.Resumable()
-			time.Sleep(time.Minute)
+			elapse(time.Minute)
 			return "done", nil
 		}), rejointest.Config{Version: "2025-06-18"})
 		call := c.CallTool("slow", nil)
@@ -144,7 +144,7 @@ func TestLegacyClient(t *testing.T) {
 func TestQuickToolIsAnsweredWithJSON(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := rejointest.New(t, tool(func(context.Context, *rejoin.Handle) (any, error) {
-			time.Sleep(99 * time.Millisecond)
+			elapse(99 * time.Millisecond)
 			return map[string]int{"n": 1}, nil
 		}), rejointest.Config{})
 		call := c.CallTool("quick", map[string]any{"x": 1})
@@ -191,25 +191,25 @@ func TestFrozenReader(t *testing.T) {
 		c := rejointest.New(t, tool(func(_ context.Context, h *rejoin.Handle) (any, error) {
 			began := time.Now()
 			_ = h.Progress(0, 0, "")
-			time.Sleep(time.Millisecond)
+			elapse(time.Millisecond)
 			for i := range 100 {
 				if err := h.Progress(float64(i+1), 0, strings.Repeat("x", 10_000)); err != nil {
 					return nil, err
 				}
 			}
 			took = time.Since(began)
-			time.Sleep(10 * time.Minute)
+			elapse(10 * time.Minute)
 			return "done", nil
 		}), rejointest.Config{Server: rejoin.Config{WriteTimeout: 10 * time.Second}})
 		call := c.CallTool("loud", nil)
 		call.WaitMessages(1)
 		call.Freeze()
-		time.Sleep(9 * time.Second)
+		elapse(9 * time.Second)
 		synctest.Wait()
 		require.Equal(t, time.Millisecond, took, "the tool does not notice")
 		require.Equal(t, "live", streams(c)[1].State, "the server waits for the reader")
 		require.Zero(t, c.Server().Stats().WritesTimedOut)
-		time.Sleep(2 * time.Second)
+		elapse(2 * time.Second)
 		synctest.Wait()
 		require.Equal(t, "parked", streams(c)[1].State, "but not longer than WriteTimeout")
 		require.EqualValues(t, 1, c.Server().Stats().WritesTimedOut)
@@ -232,7 +232,7 @@ func TestFrozenReader(t *testing.T) {
 func TestTimeoutsOfTheServerCutNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := rejointest.New(t, tool(func(_ context.Context, h *rejoin.Handle) (any, error) {
-			time.Sleep(10 * time.Minute)
+			elapse(10 * time.Minute)
 			return "done", nil
 		}), rejointest.Config{HTTP: func(s *http.Server) {
 			s.WriteTimeout, s.ReadTimeout, s.IdleTimeout = time.Second, time.Second, time.Second
@@ -277,24 +277,24 @@ func TestDeleteEndsEverything(t *testing.T) {
 func TestKeepAlive(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := rejointest.New(t, tool(func(_ context.Context, h *rejoin.Handle) (any, error) {
-			time.Sleep(40 * time.Second)
+			elapse(40 * time.Second)
 			_ = h.Progress(1, 2, "")
-			time.Sleep(20 * time.Second)
+			elapse(20 * time.Second)
 			return "done", nil
 		}), rejointest.Config{})
 		call := c.CallTool("slow", nil)
 		comments := func() int { // and not the empty data of primers
 			return strings.Count(call.Wire(), ": \n\n") - strings.Count(call.Wire(), "data: \n\n")
 		}
-		time.Sleep(15 * time.Second) // the primer is sent after 100 ms
+		elapse(15 * time.Second) // the primer is sent after 100 ms
 		require.Zero(t, comments())
-		time.Sleep(100 * time.Millisecond)
+		elapse(100 * time.Millisecond)
 		require.Equal(t, 1, comments(), "after 15 s of silence")
 		call.WaitMessages(1)
 		require.Equal(t, 2, comments())
-		time.Sleep(15*time.Second - 1)
+		elapse(15*time.Second - 1)
 		require.Equal(t, 2, comments(), "the message broke the silence")
-		time.Sleep(1)
+		elapse(1)
 		require.Equal(t, 3, comments())
 		call.Result()
 	})
@@ -344,7 +344,7 @@ func TestOldAndForeignCursors(t *testing.T) {
 		require.Equal(t, http.StatusBadRequest, call.Status())
 		require.Equal(t, rejoin.CodeInvalidRequest, call.Err().Code)
 
-		time.Sleep(10 * time.Minute) // Retain is over
+		elapse(10 * time.Minute) // Retain is over
 		call.PollFrom(ids[1])
 		require.JSONEq(t, `{"reason":"expired"}`, string(call.Err().Data))
 		require.Len(t, call.Messages(), 5)

@@ -56,14 +56,14 @@ func storm(t *testing.T, r *rand.Rand) {
 				answers++
 			case 2:
 			default:
-				time.Sleep(time.Duration(toolRand.IntN(2000)) * time.Millisecond)
+				elapse(time.Duration(toolRand.IntN(2000)) * time.Millisecond)
 			}
 		}
 		return answers, nil
 	}), cfg)
 	call := c.CallTool("storm", nil)
 	for range 40 {
-		time.Sleep(time.Duration(r.IntN(1500)) * time.Millisecond)
+		elapse(time.Duration(r.IntN(1500)) * time.Millisecond)
 		ids := call.IDs()
 		if len(ids) == 0 {
 			continue
