@@ -97,6 +97,27 @@ func TestSessionsMayBeLeftEarly(t *testing.T) {
 	})
 }
 
+// One name is not the beginning of another.
+func TestRefsAreToldApart(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		s := newServer(t, &fake{}, rejoin.Config{})
+		for range 12 {
+			_, refused := opens(t, s)
+			require.Empty(t, refused)
+		}
+		for _, info := range sessions(s) {
+			require.NoError(t, s.CloseStream(info.Streams[0].Ref, 0), info.Ref)
+			n, err := s.CloseStreams(info.Ref, 0)
+			require.NoError(t, err)
+			require.Zero(t, n)
+		}
+		for _, info := range sessions(s) {
+			require.NoError(t, s.EndSession(info.Ref))
+		}
+		require.Empty(t, sessions(s))
+	})
+}
+
 func TestCloseStreamByRef(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		app, next := puppets()

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"net/http"
 	"strings"
 	"sync"
 	"testing"
@@ -136,6 +137,21 @@ func TestRequestWithoutAStream(t *testing.T) {
 		tool := next()
 		call.Cut() // before any id was sent
 		require.ErrorIs(t, tool.Request(tool.ctx, "roots/list", nil, nil), rejoin.ErrNoStream)
+		require.NoError(t, tool.cause(), "the call runs on")
+	})
+}
+
+// A question whose stream was lost before anything got through can never be answered.
+func TestAQuestionOnAStreamThatIsStranded(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		app, next := puppets()
+		c := rejointest.New(t, app, rejointest.Config{})
+		c.CallTool("x", nil)
+		id := next().Session().ID()
+		w := &brokenWriter{response{header: http.Header{}}}
+		go c.Server().Serve(w, inSession(t, id, `{"jsonrpc":"2.0","id":"mine","method":"x"}`))
+		tool := next()
+		require.Equal(t, rejoin.ErrNoStream, <-tool.asks(tool.ctx, "roots/list"))
 		require.NoError(t, tool.cause(), "the call runs on")
 	})
 }

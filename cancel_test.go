@@ -2,6 +2,7 @@ package rejoin_test
 
 import (
 	"context"
+	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -190,6 +191,27 @@ func TestCancellationsThatDoNotApply(t *testing.T) {
 		require.ErrorIs(t, tool.cause(), rejoin.ErrCancelled)
 		call.Cancel("")
 		require.Equal(t, "200 sse closed", last(call))
+	})
+}
+
+// Of a request that its client has cancelled nothing is left to fetch, also where the connection has not noticed yet, and also from
+// further back.
+func TestACancelledRequestIsNotResumed(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		app, next := puppets()
+		c := rejointest.New(t, app, rejointest.Config{})
+		call := c.CallTool("x", nil)
+		tool := next()
+		require.NoError(t, tool.Progress(0, 0, ""))
+		first := call.IDs()[0]
+		call.Freeze()
+		for i := range 30 {
+			require.NoError(t, tool.Progress(float64(i+1), 0, strings.Repeat("x", 10_000)))
+		}
+		call.Cancel("")
+		require.EqualValues(t, 1, c.Server().Stats().Connections, "it cannot be told")
+		call.PollFrom(first)
+		require.Equal(t, "204 sse answered", last(call))
 	})
 }
 

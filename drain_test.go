@@ -227,6 +227,8 @@ func TestClose(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		var told causes
 		app := told.app()
+		opened := 0
+		app.open = func(*http.Request, *rejoin.Session) (rejoin.AppSession, error) { opened++; return app, nil }
 		c := rejointest.New(t, app, rejointest.Config{})
 		listen := c.Listen()
 		call := c.CallTool("x", nil)
@@ -241,6 +243,7 @@ func TestClose(t *testing.T) {
 		require.Zero(t, c.Server().Stats().Sessions)
 		body, res := post(t, c, initialize, "Mcp-Session-Id", "")
 		require.Equal(t, `503 error(-32000,"mine")`, refusal(t, body, res))
+		require.Equal(t, 1, opened, "the app is not asked for another session")
 	})
 }
 

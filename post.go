@@ -5,7 +5,6 @@ import (
 	"errors"
 	mrand "math/rand/v2"
 	"net/http"
-	"time"
 
 	"github.com/rejoin-mcp/rejoin/core"
 	"github.com/rejoin-mcp/rejoin/internal/jsonrpc"
@@ -197,58 +196,6 @@ func (s *Server) postRequests(w http.ResponseWriter, r *http.Request, n *Session
 	n.serve(w, r, ms, batch, 0, mode)
 }
 
-// postBatch serves an array of messages, which only 2025-03-26 knows (JSON-RPC 2.0, section 6).
-func (s *Server) postBatch(w http.ResponseWriter, r *http.Request, ms []jsonrpc.Message) {
-	n, f := s.session(r)
-	if n == nil {
-		s.refuse(w, f)
-		return
-	}
-	requests, answers := 0, 0
-	for i := range ms {
-		switch {
-		case modernMeta(&ms[i]):
-			s.refuse(w, refuseModern)
-			return
-		case len(ms[i].ID) > maxIDBytes:
-			s.refuse(w, refuseLongID)
-			return
-		case ms[i].Kind == jsonrpc.Notification:
-		case ms[i].Kind != jsonrpc.Request:
-			answers++
-		case string(ms[i].Method) == "initialize":
-			s.refuse(w, badRequest("initialize must not be part of a batch"))
-			return
-		default:
-			requests++
-		}
-	}
-	v, _ := core.Find(n.Version())
-	switch {
-	case !v.Batches:
-		s.refuse(w, badRequest("batches exist only in version 2025-03-26"))
-	case requests == 0:
-		for i := range ms {
-			n.tell(r, &ms[i])
-		}
-		w.WriteHeader(http.StatusAccepted)
-	case answers > 0:
-		s.refuse(w, badRequest("requests and responses must not be in one batch"))
-	default:
-		s.postRequests(w, r, n, ms, true)
-	}
-}
-
-// firstRequest is the one of a batch that stands for all where there is room for one.
-func firstRequest(ms []jsonrpc.Message) *jsonrpc.Message {
-	for i := range ms {
-		if ms[i].Kind == jsonrpc.Request {
-			return &ms[i]
-		}
-	}
-	return nil
-}
-
 // serve starts requests and answers them, and delivers the notifications that came with them. mode is what the client accepts; Auto: anything.
 func (n *Session) serve(w http.ResponseWriter, r *http.Request, ms []jsonrpc.Message, batch bool, flags core.Flags, mode Mode) {
 	out := newWriter(w, n.srv.cfg.WriteTimeout)
@@ -319,57 +266,4 @@ func refusedID(why core.Reason, id []byte) []byte {
 func (n *Session) start(c *Call) {
 	defer n.srv.recovered("AppSession.Request", func() { _ = c.Fail(Errorf(CodeInternal, "internal error")) })
 	n.app.Request(c)
-}
-
-// policyFor is the policy of one request.
-func (s *Server) policyFor(r *http.Request, m *jsonrpc.Message, mode Mode) core.Policy {
-	p := s.cfg.Policy.withDefaults()
-	if f := s.cfg.PolicyFor; f != nil {
-		p = f(RequestInfo{Method: string(m.Method), Name: nameOf(m), HTTP: r}, p)
-	}
-	switch string(m.Method) {
-	case "initialize", "ping": // the client may not have its reader ready, and there is nothing to wait for
-		if p.Mode == SSE {
-			p.Mode = Auto
-		}
-	}
-	if mode != Auto {
-		p.Mode = mode
-	}
-	return p.core()
-}
-
-// timeLeft is when a response has to be closed because something outside will cut it: a middleware's deadline on the request's
-// context, or the server's WriteTimeout where it cannot be moved. 0: nothing will.
-func (s *Server) timeLeft(r *http.Request, out *writer) time.Duration {
-	var left time.Duration
-	if d, ok := r.Context().Deadline(); ok {
-		left = max(time.Until(d), 1)
-	}
-	if srv, ok := r.Context().Value(http.ServerContextKey).(*http.Server); ok && srv.WriteTimeout > 0 && !out.unbound() {
-		s.sayOnce(saidNoDeadline, "rejoin: the response writer has no write deadlines: streams are closed before the server's WriteTimeout",
-			"timeout", srv.WriteTimeout)
-		if left == 0 || srv.WriteTimeout < left {
-			left = srv.WriteTimeout
-		}
-	}
-	if left == 0 {
-		return 0
-	}
-	return max(left-max(left/10, 50*time.Millisecond), time.Millisecond)
-}
-
-// nameOf is the name of the thing that a request is about.
-func nameOf(m *jsonrpc.Message) string {
-	key := "name"
-	switch string(m.Method) {
-	case "tools/call", "prompts/get":
-	case "resources/read":
-		key = "uri"
-	default:
-		return ""
-	}
-	raw, _ := jsonrpc.Field(m.Params, key)
-	name, _ := jsonrpc.Unquote(raw)
-	return name
 }

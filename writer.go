@@ -17,14 +17,15 @@ type writer struct {
 }
 
 // newWriter probes how w can flush. A writer may offer Flush and yet send nothing, when what it wraps offers none but can be
-// unwrapped further (gin's behind a middleware that only has Unwrap): so the chain is walked to its end, and each writer is
-// flushed that the one above cannot have flushed.
+// unwrapped further (gin's behind a middleware that only has Unwrap) or offers only FlushError: so the chain is walked to its end, and
+// each writer is flushed that the one above cannot have flushed. Where the last one cannot be flushed none is: echo's would panic.
 func newWriter(w http.ResponseWriter, timeout time.Duration) writer {
 	out := writer{w: w, rc: http.NewResponseController(w), timeout: timeout, rolls: true}
 	reached := false
 	for at := w; at != nil; {
 		flush := flusherOf(at)
-		if flush != nil && !reached {
+		_, common := at.(http.Flusher)
+		if flush != nil && (!reached || !common) {
 			out.flushes = append(out.flushes, flush)
 		}
 		reached = flush != nil
@@ -33,6 +34,9 @@ func newWriter(w http.ResponseWriter, timeout time.Duration) writer {
 			break
 		}
 		at = u.Unwrap()
+	}
+	if !reached {
+		out.flushes = nil
 	}
 	return out
 }

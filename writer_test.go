@@ -51,5 +51,7 @@ func TestWriterFlushesThroughTheChain(t *testing.T) {
 	}
 	w := newWriter(plainWriter{&countingWriter{}}, 0)
 	require.False(t, w.canFlush(), "a writer that hides Flush and Unwrap cannot stream")
+	w = newWriter(lazyFlusher{plainWriter{&countingWriter{}}}, 0)
+	require.False(t, w.canFlush(), "nor can one that claims to flush, around it")
 	require.NoError(t, w.send([]byte("x")), "what is written leaves with the end of the handler")
 }

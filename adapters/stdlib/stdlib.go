@@ -29,13 +29,14 @@ func Register(mux *http.ServeMux, path string, s *rejoin.Server) {
 	mux.Handle(path+"/{$}", h)
 }
 
-// Middleware serves path (no wildcards; "" serves nothing) and puts s into the context of all other requests, where
+// Middleware serves path (from the root, no wildcards; "" serves nothing) and puts s into the context of all other requests, where
 // rejoin.ServerFromContext finds it.
 func Middleware(path string, s *rejoin.Server) func(http.Handler) http.Handler {
+	serves := path != ""
 	path = strings.TrimSuffix(path, "/")
 	return func(next http.Handler) http.Handler {
 		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-			if path != "" && strings.TrimSuffix(r.URL.Path, "/") == path {
+			if serves && strings.TrimSuffix(r.URL.Path, "/") == path {
 				serve(s, w, r)
 				return
 			}

@@ -1,0 +1,167 @@
+package adaptertest
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"runtime"
+	"slices"
+	"sync"
+	"testing"
+	"testing/synctest"
+
+	"github.com/rejoin-mcp/rejoin"
+)
+
+// UserHeader is the request header from which Mount's middleware takes the user.
+const UserHeader = "X-User"
+
+// Subject is one adapter, in its router's own idiom.
+type Subject struct {
+	// Mount returns a router that serves s at path, and nothing else. Before the endpoint come the router's usual recover
+	// middleware, and one that takes the user from the header X-User and sets it under "user" with the router's own setter. mw
+	// are net/http middleware outside the router, the first the outermost.
+	//
+	// path is "/mcp", "/a/b/mcp" or "/{tenant}/mcp"; Mount says it in the router's syntax.
+	Mount func(t testing.TB, s *rejoin.Server, path string, mw ...func(http.Handler) http.Handler) http.Handler
+	// Lend returns a router with the adapter's Middleware for path, and an ordinary GET route that calls h with the router's request
+	// and response. path may be "". Nil: the adapter has no such middleware, and is not asked.
+	Lend func(t testing.TB, s *rejoin.Server, path, route string, h http.HandlerFunc) http.Handler
+	// Param reads a path parameter from a tool's context; Value what Mount's middleware set, as a string. "" if there is none.
+	Param, Value func(ctx context.Context, name string) string
+}
+
+// Run runs the exam.
+func Run(t *testing.T, s Subject) {
+	t.Helper()
+	if s.Mount == nil || s.Param == nil || s.Value == nil {
+		t.Fatal("Subject needs Mount, Param and Value")
+	}
+	for _, r := range rules {
+		if why := r.skip(s); why != "" {
+			t.Logf("not asked: %q: %s", r.name, why)
+			continue
+		}
+		t.Run(r.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) { r.test(&exam{t, s}) })
+		})
+	}
+}
+
+// Faults asks for the rules of these names and returns what they complain about, one line each, instead of failing the test: to show that a
+// wrong Subject fails. It fails the test only where there is no such rule.
+func Faults(t *testing.T, s Subject, names ...string) (complaints []string) {
+	t.Helper()
+	for _, name := range names {
+		i := slices.IndexFunc(rules, func(r rule) bool { return r.name == name })
+		if i < 0 {
+			t.Fatalf("there is no rule %q", name)
+		}
+		synctest.Test(t, func(t *testing.T) {
+			rec := &recorder{TB: t}
+			done := make(chan struct{})
+			go func() {
+				defer close(done)
+				defer rec.recover()
+				rules[i].test(&exam{rec, s})
+			}()
+			<-done
+			complaints = append(complaints, rec.all()...)
+		})
+	}
+	return complaints
+}
+
+// The rules by name, for Faults.
+const (
+	Paths      = "both spellings of the path on every verb"
+	Polling    = "a call survives its connections"
+	Own        = "a tool reads its own values when its request is over"
+	OwnAtOnce  = "a tool reads its own values among many"
+	Late       = "what a tool sends late reaches its own client alone"
+	Panics     = "a panic is one error"
+	Flush      = "the first event leaves at once"
+	Buffered   = "through what cannot flush comes plain JSON"
+	TimeOuts   = "the time-outs of the server cut nothing"
+	Outer      = "values of outer middleware outlive the request and its end does not"
+	Lends      = "ordinary routes find the server"
+	LendsAlone = "an empty path serves nothing"
+)
+
+// rule is one promise of an adapter.
+type rule struct {
+	name  string
+	lends bool
+	test  func(e *exam)
+}
+
+func (r rule) skip(s Subject) string {
+	if r.lends && s.Lend == nil {
+		return "Subject.Lend is nil: the adapter has no middleware that lends the server"
+	}
+	return ""
+}
+
+var rules = []rule{
+	{Paths, false, paths},
+	{Polling, false, polling},
+	{Own, false, ownValues},
+	{OwnAtOnce, false, ownValuesAtOnce},
+	{Late, false, lateMessages},
+	{Panics, false, panics},
+	{Flush, false, flush},
+	{Buffered, false, buffered},
+	{TimeOuts, false, timeOuts},
+	{Outer, false, outerValues},
+	{Lends, true, lends},
+	{LendsAlone, true, lendsAlone},
+}
+
+// exam is one rule being tested, in a bubble.
+type exam struct {
+	testing.TB
+	Subject
+}
+
+// mount is Mount as rejointest takes it.
+func (e *exam) mount(path string, mw ...func(http.Handler) http.Handler) func(*rejoin.Server) http.Handler {
+	return func(s *rejoin.Server) http.Handler { return e.Mount(e, s, path, mw...) }
+}
+
+// principal takes a session's user from where Mount's middleware put it.
+func (e *exam) principal(r *http.Request) string { return e.Value(r.Context(), "user") }
+
+// recorder notes failures instead of failing the test. A fatal one ends the goroutine.
+type recorder struct {
+	testing.TB
+	mu         sync.Mutex
+	complaints []string
+}
+
+func (r *recorder) Errorf(format string, args ...any) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.complaints = append(r.complaints, fmt.Sprintf(format, args...))
+}
+
+func (r *recorder) Fatalf(format string, args ...any) {
+	r.Errorf(format, args...)
+	runtime.Goexit()
+}
+
+func (r *recorder) Error(args ...any) { r.Errorf("%s", fmt.Sprint(args...)) }
+func (r *recorder) Fatal(args ...any) { r.Fatalf("%s", fmt.Sprint(args...)) }
+func (r *recorder) Helper()           {}
+
+// recover is deferred in the goroutine of the rule: Faults may be asked about a subject that panics.
+func (r *recorder) recover() {
+	if p := recover(); p != nil {
+		r.Errorf("panic: %v", p)
+	}
+}
+
+func (r *recorder) all() []string {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.complaints
+}

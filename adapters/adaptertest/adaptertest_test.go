@@ -1,0 +1,91 @@
+package adaptertest
+
+import (
+	"net/http"
+	"testing"
+
+	"github.com/rejoin-mcp/rejoin"
+)
+
+func TestReferencePasses(t *testing.T) {
+	Run(t, subject(""))
+}
+
+// TestFlawsAreFound breaks one thing at a time: the exam has to notice, at the place that names it.
+func TestFlawsAreFound(t *testing.T) {
+	for flaw, names := range map[string][]string{
+		"redirects":                {Paths, Lends},
+		"knows one spelling":       {Paths, Lends},
+		"answers HEAD":             {Paths, Lends},
+		"answers OPTIONS":          {Paths, Lends},
+		"has a 405 of its own":     {Paths, Lends},
+		"takes the cursor away":    {Polling, Own, OwnAtOnce},
+		"adds a header":            {Polling, Flush},
+		"has an error handler":     {Paths, Polling, Late, Panics, Flush, Lends},
+		"hands its own context on": {Own, OwnAtOnce},
+		"forgets the parameters":   {Own, OwnAtOnce},
+		"forgets the user":         {Own, OwnAtOnce},
+		"remembers the first":      {Own, OwnAtOnce},
+		"writes late":              {Late},
+		"buffers":                  {Flush, Polling},
+		"claims to flush":          {Flush, Buffered},
+		"hides the connection":     {TimeOuts},
+		"has a context of its own": {Outer},
+		"lends nothing":            {Lends, LendsAlone},
+		"lends where it serves":    {LendsAlone},
+		"serves any path":          {LendsAlone},
+	} {
+		for _, name := range names {
+			t.Run(flaw+": "+name, func(t *testing.T) {
+				faults := Faults(t, subject(flaw), name)
+				if len(faults) == 0 {
+					t.Fatalf("the rule %q passes", name)
+				}
+				t.Logf("%.300s", faults[0])
+			})
+		}
+	}
+}
+
+// TestEveryRuleCanFail keeps the table above complete: an adapter that serves nothing passes no rule.
+func TestEveryRuleCanFail(t *testing.T) {
+	dead := subject("")
+	dead.Mount = func(testing.TB, *rejoin.Server, string, ...func(http.Handler) http.Handler) http.Handler {
+		return http.NotFoundHandler()
+	}
+	dead.Lend = func(testing.TB, *rejoin.Server, string, string, http.HandlerFunc) http.Handler {
+		return http.NotFoundHandler()
+	}
+	names := map[string]bool{}
+	for _, r := range rules {
+		if names[r.name] {
+			t.Errorf("two rules are named %q", r.name)
+		}
+		names[r.name] = true
+		if len(Faults(t, dead, r.name)) == 0 {
+			t.Errorf("the rule %q passes with an adapter that does nothing", r.name)
+		}
+	}
+}
+
+// Faults are complaints, and none where there is nothing to complain about.
+func TestNoFaults(t *testing.T) {
+	if faults := Faults(t, subject(""), Polling, Panics, Buffered); len(faults) > 0 {
+		t.Errorf("%q", faults)
+	}
+}
+
+func TestSkipsSayWhy(t *testing.T) {
+	s := subject("")
+	for _, r := range rules {
+		if why := r.skip(s); why != "" {
+			t.Errorf("the rule %q is not asked: %s", r.name, why)
+		}
+	}
+	s.Lend = nil
+	for _, r := range rules {
+		if why := r.skip(s); (why != "") != (r.name == Lends || r.name == LendsAlone) {
+			t.Errorf("without Lend, the rule %q: skip says %q", r.name, why)
+		}
+	}
+}

@@ -1,0 +1,218 @@
+package adaptertest
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"net/http"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/rejoin-mcp/rejoin"
+)
+
+// router recycles what it lends to a request, as many do. One route, and perhaps a flaw in how the server is mounted on it.
+type router struct {
+	flaw  string
+	pool  []*loan
+	mu    sync.Mutex
+	first map[string]string
+}
+
+// loan is what a request borrows: its response writer, its parameters and the values of middleware.
+type loan struct {
+	mu     sync.Mutex
+	w      http.ResponseWriter
+	values map[string]string
+}
+
+func (l *loan) get(name string) string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.values[name]
+}
+
+func (l *loan) lend(w http.ResponseWriter, values map[string]string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.w, l.values = w, values
+}
+
+func (l *loan) write(s string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.w != nil {
+		_, _ = l.w.Write([]byte(s))
+		_ = http.NewResponseController(l.w).Flush()
+	}
+}
+
+func (r *router) take() *loan {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if n := len(r.pool); n > 0 {
+		l := r.pool[n-1]
+		r.pool = r.pool[:n-1]
+		return l
+	}
+	return &loan{}
+}
+
+func (r *router) give(l *loan) {
+	l.lend(nil, nil)
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.pool = append(r.pool, l)
+}
+
+// match says whether a path is that of the route, in either spelling, and what its parameter is.
+func match(route, path string) (tenant string, ok bool) {
+	path = strings.TrimSuffix(path, "/")
+	tail, some := strings.CutPrefix(route, "/{tenant}")
+	if !some {
+		return "", path == route
+	}
+	tenant, ok = strings.CutSuffix(strings.TrimPrefix(path, "/"), tail)
+	return tenant, ok && !strings.Contains(tenant, "/")
+}
+
+type loanKey struct{}
+
+// claiming offers a Flush that does nothing.
+type claiming struct{ plain }
+
+func (claiming) Flush() {}
+
+func (r *router) mount(s *rejoin.Server, route string) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, q *http.Request) {
+		tenant, ok := match(route, q.URL.Path)
+		if !ok {
+			http.NotFound(w, q)
+			return
+		}
+		slash := strings.HasSuffix(q.URL.Path, "/")
+		switch {
+		case r.flaw == "redirects" && slash:
+			http.Redirect(w, q, strings.TrimSuffix(q.URL.Path, "/"), http.StatusPermanentRedirect)
+			return
+		case r.flaw == "knows one spelling" && slash:
+			http.NotFound(w, q)
+			return
+		case r.flaw == "answers HEAD" && q.Method == http.MethodHead, r.flaw == "answers OPTIONS" && q.Method == http.MethodOptions:
+			return
+		case r.flaw == "has a 405 of its own" && q.Method == http.MethodPut:
+			w.WriteHeader(http.StatusMethodNotAllowed)
+			return
+		case r.flaw == "takes the cursor away":
+			q.Header.Del(cursorHeader)
+		}
+		l := r.take()
+		defer r.give(l)
+		l.lend(w, map[string]string{"user": q.Header.Get(UserHeader), "tenant": tenant})
+		r.serve(s, w, q, l)
+	})
+}
+
+// locked is a writer that a late one does not race with, so that the race detector does not find it before the exam does.
+type locked struct {
+	l *loan
+	http.ResponseWriter
+}
+
+func (w locked) Write(p []byte) (int, error) {
+	w.l.mu.Lock()
+	defer w.l.mu.Unlock()
+	return w.ResponseWriter.Write(p)
+}
+
+func (w locked) FlushError() error {
+	w.l.mu.Lock()
+	defer w.l.mu.Unlock()
+	return http.NewResponseController(w.ResponseWriter).Flush()
+}
+
+// serve is the adapter.
+func (r *router) serve(s *rejoin.Server, w http.ResponseWriter, q *http.Request, l *loan) {
+	parent, lent := q.Context(), &loan{values: maps.Clone(l.values)}
+	switch r.flaw {
+	case "hands its own context on":
+		lent = l
+	case "forgets the parameters":
+		delete(lent.values, "tenant")
+	case "forgets the user":
+		delete(lent.values, "user")
+	case "remembers the first":
+		r.mu.Lock()
+		if r.first == nil {
+			r.first = lent.values
+		}
+		lent.values = r.first
+		r.mu.Unlock()
+	case "has a context of its own":
+		parent = context.Background()
+	case "buffers":
+		w = plain{w}
+	case "claims to flush":
+		w = claiming{plain{w}}
+	case "hides the connection":
+		w = flushing{plain{w}}
+	case "writes late":
+		w = locked{l, w}
+	case "adds a header":
+		w.Header().Set("Content-Encoding", "identity")
+	}
+	s.Serve(w, q.WithContext(context.WithValue(parent, loanKey{}, lent)))
+	switch r.flaw {
+	case "has an error handler":
+		fmt.Fprintln(w, "Internal Server Error")
+	case "writes late":
+		go func() {
+			for range 5 {
+				elapse(time.Second + time.Millisecond)
+				l.write("late")
+			}
+		}()
+	}
+}
+
+// subject is a Subject with a flaw; "": none.
+func subject(flaw string) Subject {
+	value := func(ctx context.Context, name string) string {
+		if l, ok := ctx.Value(loanKey{}).(*loan); ok {
+			return l.get(name)
+		}
+		return ""
+	}
+	return Subject{
+		Mount: func(_ testing.TB, s *rejoin.Server, path string, mw ...func(http.Handler) http.Handler) http.Handler {
+			h := (&router{flaw: flaw}).mount(s, path)
+			for _, outer := range slices.Backward(mw) {
+				h = outer(h)
+			}
+			return h
+		},
+		Lend: func(_ testing.TB, s *rejoin.Server, path, route string, h http.HandlerFunc) http.Handler {
+			at := strings.TrimSuffix(path, "/")
+			endpoint := (&router{flaw: flaw}).mount(s, at)
+			return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				switch {
+				case path == "" && flaw == "serves any path":
+					r.URL.Path = ""
+					endpoint.ServeHTTP(w, r)
+				case path != "" && strings.TrimSuffix(r.URL.Path, "/") == at:
+					endpoint.ServeHTTP(w, r)
+				case r.URL.Path != route:
+					http.NotFound(w, r)
+				case flaw == "lends nothing", flaw == "lends where it serves" && path == "":
+					h(w, r)
+				default:
+					h(w, r.WithContext(rejoin.ContextWithServer(r.Context(), s)))
+				}
+			})
+		},
+		Param: value, Value: value,
+	}
+}

@@ -1,0 +1,285 @@
+package adaptertest
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync"
+	"testing/synctest"
+	"time"
+
+	"github.com/rejoin-mcp/rejoin"
+	"github.com/rejoin-mcp/rejoin/rejointest"
+)
+
+const users = 200
+
+// user is a client with a session, a tenant and a call of its own.
+type user struct {
+	name, tenant    string
+	session, cursor string
+	retry           time.Duration
+	do              func(*http.Request) (answer, error)
+}
+
+func newUser(i int, do func(*http.Request) (answer, error)) *user {
+	return &user{name: fmt.Sprint("user-", i), tenant: fmt.Sprint("tenant-", i), do: do}
+}
+
+// who is what the user's tool must read.
+func (u *user) who() string { return u.name + " of " + u.tenant }
+
+func (u *user) request(method, body string) *http.Request {
+	r := request(method, "/"+u.tenant+"/mcp", body)
+	r.Header.Set(UserHeader, u.name)
+	r.Header[http.CanonicalHeaderKey(sessionHeader)] = nil
+	if u.session != "" {
+		r.Header.Set(sessionHeader, u.session)
+	}
+	return r
+}
+
+func (u *user) open() error {
+	a, err := u.do(u.request(http.MethodPost, initialize))
+	if u.session = a.header.Get(sessionHeader); err != nil || a.status != http.StatusOK || u.session == "" {
+		return fmt.Errorf("initialize: %+v, %w", a, err)
+	}
+	a, err = u.do(u.request(http.MethodPost, `{"jsonrpc":"2.0","method":"notifications/initialized"}`))
+	if err != nil || a.status != http.StatusAccepted {
+		return fmt.Errorf("initialized: %+v, %w", a, err)
+	}
+	return nil
+}
+
+// call starts a call, whose tool lets its client go.
+func (u *user) call() error {
+	s, err := u.stream(u.request(http.MethodPost,
+		`{"jsonrpc":"2.0","id":2,"method":"tools/call","params":{"name":"`+u.who()+`","_meta":{"progressToken":2}}}`))
+	u.cursor, u.retry = s.cursor, s.retry
+	if err == nil && (len(s.messages) > 0 || s.cursor == "" || s.retry == 0) {
+		return fmt.Errorf("the call's stream was not closed before there was anything: %+v", s)
+	}
+	return err
+}
+
+// poll comes back, and checks that what it gets is its own.
+func (u *user) poll() error {
+	r := u.request(http.MethodGet, "")
+	r.Header.Set(cursorHeader, u.cursor)
+	s, err := u.stream(r)
+	if err != nil {
+		return err
+	}
+	if len(s.messages) != 2 {
+		return fmt.Errorf("%d messages, not 2", len(s.messages))
+	}
+	var result string
+	_ = json.Unmarshal(s.messages[1].Result, &result)
+	return errors.Join(u.is("its progress", s.messages[0].Params.Message), u.is("its result", result))
+}
+
+func (u *user) is(what, got string) error {
+	if got != u.who() {
+		return fmt.Errorf("%s tells of %s", what, got)
+	}
+	return nil
+}
+
+func (u *user) stream(r *http.Request) (stream, error) {
+	a, err := u.do(r)
+	s, ok := parseStream(a.body)
+	if err == nil && (!ok || a.header.Get("Content-Type") != "text/event-stream") {
+		err = fmt.Errorf("%s: not a stream: %+v", r.Method, a)
+	}
+	return s, err
+}
+
+// until waits for the rule, or for its failure.
+func until(ctx context.Context, c <-chan struct{}) {
+	select {
+	case <-c:
+	case <-ctx.Done():
+	}
+}
+
+// teller is an app whose tools let their clients go, wait, and tell who called them.
+func (e *exam) teller(wait func(context.Context)) rejoin.App {
+	return app(func(ctx context.Context, _ *rejoin.Request) (any, error) {
+		h := rejoin.HandleFromContext(ctx)
+		if err := h.CloseStream(0); err != nil {
+			return nil, err
+		}
+		wait(ctx)
+		_ = h.Progress(1, 0, e.who(ctx))
+		return e.who(ctx), nil
+	})
+}
+
+func (e *exam) who(ctx context.Context) string {
+	return e.Value(ctx, "user") + " of " + e.Param(ctx, "tenant")
+}
+
+// report says how many users were wronged, and how the first ones.
+func (e *exam) report(faults map[*user]error) {
+	e.Helper()
+	if len(faults) == 0 {
+		return
+	}
+	said := make([]string, 0, 3)
+	for u, err := range faults {
+		if said = append(said, u.who()+": "+err.Error()); len(said) == cap(said) {
+			break
+		}
+	}
+	e.Errorf("%d of %d users did not get their own: %s", len(faults), users, strings.Join(said, "; "))
+}
+
+func (e *exam) tenants(a rejoin.App, retry time.Duration, handler func(http.Handler)) *rejointest.Client {
+	return rejointest.New(e, a, rejointest.Config{
+		Path: "/nobody/mcp", Header: http.Header{UserHeader: {"nobody"}},
+		Server: rejoin.Config{Principal: e.principal, Policy: rejoin.Policy{Retry: retry}},
+		Handler: func(s *rejoin.Server) http.Handler {
+			h := e.mount("/{tenant}/mcp")(s)
+			handler(h)
+			return h
+		},
+	})
+}
+
+// Two hundred users of as many tenants call a tool each. Their requests end, and hundreds of others come in between, which get what
+// the router has recycled. Then the tools look.
+func ownValues(e *exam) {
+	release := make(chan struct{})
+	c := e.tenants(e.teller(func(ctx context.Context) { until(ctx, release) }), time.Second, func(http.Handler) {})
+	do := func(r *http.Request) (answer, error) { return e.send(c, r), nil }
+	all := make([]*user, users)
+	for i := range all {
+		all[i] = newUser(i, do)
+		if err := all[i].open(); err != nil {
+			e.Fatalf("%s: %v", all[i].who(), err)
+		}
+	}
+	principals := map[string]bool{}
+	for s := range c.Server().Sessions() {
+		principals[s.Principal] = true
+	}
+	for _, u := range all {
+		if !principals[u.name] {
+			e.Fatalf("Config.Principal does not see what Mount's middleware set: no session belongs to %s", u.name)
+		}
+		if err := u.call(); err != nil {
+			e.Fatalf("%s: %v", u.who(), err)
+		}
+	}
+	for i := range users {
+		other := newUser(users+i, do)
+		_, _ = do(other.request(http.MethodPost, ping)) // refused: no session
+		r := other.request(http.MethodGet, "")
+		r.URL.Path = "/" + other.tenant + "/no/such/route"
+		if a, _ := do(r); a.status != http.StatusNotFound {
+			e.Errorf("GET %s: %+v", r.URL.Path, a)
+		}
+		if i%8 == 0 {
+			stream := c.Do(all[i%users].request(http.MethodGet, "")) // it stays open when the tools look
+			defer stream.Body.Close()
+		}
+	}
+	close(release)
+	synctest.Wait()
+	faults := map[*user]error{}
+	for i, u := range all {
+		thief := u.request(http.MethodGet, "")
+		thief.Header.Set(UserHeader, all[(i+1)%users].name)
+		thief.Header.Set(cursorHeader, u.cursor)
+		if a := e.send(c, thief); a.status != http.StatusNotFound {
+			e.Fatalf("another user polls the stream of %s: %+v", u.who(), a)
+		}
+		if err := u.poll(); err != nil {
+			faults[u] = err
+		}
+	}
+	e.report(faults)
+}
+
+// The same from two hundred goroutines, for the race detector.
+func ownValuesAtOnce(e *exam) {
+	var handler http.Handler
+	e.tenants(e.teller(func(ctx context.Context) {
+		elapse(time.Duration(len(e.who(ctx))) * time.Millisecond)
+	}), time.Millisecond, func(h http.Handler) { handler = h })
+	do := func(r *http.Request) (answer, error) {
+		ctx, cancel := context.WithTimeout(r.Context(), patience)
+		defer cancel()
+		w := httptest.NewRecorder()
+		handler.ServeHTTP(w, r.WithContext(ctx))
+		return answer{w.Code, w.Header(), w.Body.String()}, nil
+	}
+	var mu sync.Mutex
+	var work sync.WaitGroup
+	faults := map[*user]error{}
+	for i := range users {
+		work.Go(func() {
+			u := newUser(i, do)
+			err := u.open()
+			if err == nil {
+				err = u.call()
+			}
+			if err == nil {
+				elapse(u.retry)
+				err = u.poll()
+			}
+			if err != nil {
+				mu.Lock()
+				defer mu.Unlock()
+				faults[u] = err
+			}
+		})
+	}
+	work.Wait()
+	e.report(faults)
+}
+
+type outerKey struct{}
+
+// Of the request's context the values live on in the call, its end does not.
+func outerValues(e *exam) {
+	outer := func(next http.Handler) http.Handler {
+		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			ctx, cancel := context.WithCancel(context.WithValue(r.Context(), outerKey{}, r.Header.Get("X-Outer")))
+			defer cancel() // as any middleware does
+			next.ServeHTTP(w, r.WithContext(ctx))
+		})
+	}
+	tools := make(chan context.Context, 10)
+	end := make(chan struct{})
+	c := rejointest.New(e, app(func(ctx context.Context, _ *rejoin.Request) (any, error) {
+		tools <- ctx
+		_ = rejoin.HandleFromContext(ctx).Progress(1, 0, "")
+		until(ctx, end)
+		return nil, nil
+	}), rejointest.Config{Handler: e.mount("/mcp", outer)})
+	for i := range 3 {
+		r := request(http.MethodPost, "/mcp", fmt.Sprintf(`{"jsonrpc":"2.0","id":"o%d","method":"x","params":{"_meta":{"progressToken":1}}}`, i))
+		value := fmt.Sprint("value ", i)
+		r.Header.Set("X-Outer", value)
+		res := c.Do(r)
+		tool := <-tools
+		look := func(when string) {
+			if got := tool.Value(outerKey{}); got != value {
+				e.Errorf("%s the tool finds %v where outer middleware put %q", when, got, value)
+			}
+			if err := tool.Err(); err != nil {
+				e.Errorf("%s the tool's context is over: %v", when, err)
+			}
+		}
+		look("while its request lasts,")
+		_ = res.Body.Close() // the client is gone
+		elapse(time.Minute)
+		look("after its request")
+	}
+	close(end)
+}

@@ -1,0 +1,96 @@
+// Package echoadapter mounts a rejoin server on echo v4.
+//
+//	echoadapter.Register(e.Group("", auth), "/mcp", srv, "user")
+//
+// echo gives its Context to another request as soon as one is over. So a tool reads what middleware set, and path parameters, from
+// copies: Get and Param.
+package echoadapter
+
+import (
+	"context"
+	"slices"
+	"strings"
+
+	"github.com/labstack/echo/v4"
+
+	"github.com/rejoin-mcp/rejoin"
+)
+
+// New returns the endpoint as a handler. keys are the names in echo's store that tools may read later with Get: echo
+// cannot list them, so they must be named.
+func New(s *rejoin.Server, keys ...string) echo.HandlerFunc {
+	keys = slices.Clone(keys)
+	return func(c echo.Context) error {
+		serve(s, c, keys)
+		return nil // what there was to say has been said: echo's error handler must not write into a stream
+	}
+}
+
+// Router is what *echo.Echo and *echo.Group have in common.
+type Router interface {
+	Any(path string, h echo.HandlerFunc, m ...echo.MiddlewareFunc) []*echo.Route
+}
+
+// Register serves path and path+"/", all verbs that echo knows, without a redirect. path may hold parameters. keys are as for New.
+func Register(r Router, path string, s *rejoin.Server, keys ...string) {
+	path = strings.TrimSuffix(path, "/")
+	h := New(s, keys...)
+	r.Any(path, h)
+	r.Any(path+"/", h)
+}
+
+// Middleware serves path (from the root, no parameters; "" serves nothing) and puts s into the context of all other requests, where
+// rejoin.ServerFromContext finds it by c.Request().Context(). keys are as for New.
+func Middleware(path string, s *rejoin.Server, keys ...string) echo.MiddlewareFunc {
+	serves := path != ""
+	path = strings.TrimSuffix(path, "/")
+	h := New(s, keys...)
+	return func(next echo.HandlerFunc) echo.HandlerFunc {
+		return func(c echo.Context) error {
+			r := c.Request()
+			if serves && strings.TrimSuffix(r.URL.Path, "/") == path {
+				return h(c)
+			}
+			c.SetRequest(r.WithContext(rejoin.ContextWithServer(r.Context(), s)))
+			return next(c)
+		}
+	}
+}
+
+// Get is echo.Context.Get for a tool's context, and for Config.Principal. Only the keys that were named are there.
+func Get(ctx context.Context, key string) any {
+	if v, ok := ctx.Value(valuesKey{}).(*values); ok {
+		return v.store[key]
+	}
+	return nil
+}
+
+// Param is echo.Context.Param for a tool's context, and for Config.Principal.
+func Param(ctx context.Context, name string) string {
+	if v, ok := ctx.Value(valuesKey{}).(*values); ok {
+		if i := slices.Index(v.names, name); i >= 0 {
+			return v.params[i]
+		}
+	}
+	return ""
+}
+
+type valuesKey struct{}
+
+// values are copies of what echo takes back.
+type values struct {
+	store         map[string]any
+	names, params []string
+}
+
+func serve(s *rejoin.Server, c echo.Context, keys []string) {
+	v := &values{names: slices.Clone(c.ParamNames()), params: slices.Clone(c.ParamValues())}
+	if len(keys) > 0 {
+		v.store = make(map[string]any, len(keys))
+		for _, key := range keys {
+			v.store[key] = c.Get(key)
+		}
+	}
+	r := c.Request()
+	s.Serve(c.Response(), r.WithContext(context.WithValue(r.Context(), valuesKey{}, v)))
+}

@@ -1,0 +1,229 @@
+package echoadapter_test
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/labstack/echo/v4"
+	"github.com/labstack/echo/v4/middleware"
+	"github.com/stretchr/testify/require"
+
+	"github.com/rejoin-mcp/rejoin"
+	"github.com/rejoin-mcp/rejoin/adapters/adaptertest"
+	echoadapter "github.com/rejoin-mcp/rejoin/adapters/echo"
+	"github.com/rejoin-mcp/rejoin/rejointest"
+)
+
+// auth sets the user as middleware for echo does.
+func auth(next echo.HandlerFunc) echo.HandlerFunc {
+	return func(c echo.Context) error {
+		c.Set("user", c.Request().Header.Get(adaptertest.UserHeader))
+		return next(c)
+	}
+}
+
+var syntax = strings.NewReplacer("{", ":", "}", "")
+
+func chain(h http.Handler, mw []func(http.Handler) http.Handler) http.Handler {
+	for _, outer := range slices.Backward(mw) {
+		h = outer(h)
+	}
+	return h
+}
+
+func subject(register func(*echo.Echo, string, *rejoin.Server)) adaptertest.Subject {
+	return adaptertest.Subject{
+		Mount: func(_ testing.TB, s *rejoin.Server, path string, mw ...func(http.Handler) http.Handler) http.Handler {
+			e := echo.New()
+			e.Use(middleware.Recover(), auth)
+			register(e, syntax.Replace(path), s)
+			return chain(e, mw)
+		},
+		Lend: func(_ testing.TB, s *rejoin.Server, path, route string, h http.HandlerFunc) http.Handler {
+			e := echo.New()
+			e.Use(middleware.Recover(), echoadapter.Middleware(path, s))
+			e.GET(route, echo.WrapHandler(h))
+			return e
+		},
+		Param: echoadapter.Param,
+		Value: func(ctx context.Context, name string) string {
+			v, _ := echoadapter.Get(ctx, name).(string)
+			return v
+		},
+	}
+}
+
+func TestAdapter(t *testing.T) {
+	adaptertest.Run(t, subject(func(e *echo.Echo, path string, s *rejoin.Server) { echoadapter.Register(e, path, s, "user") }))
+}
+
+type contextKey struct{}
+
+// The exam sees what goes wrong where echo's own Context goes on to the tool.
+func TestTheExamSeesForeignValues(t *testing.T) {
+	naive := subject(func(e *echo.Echo, path string, s *rejoin.Server) {
+		e.Any(path, func(c echo.Context) error {
+			r := c.Request()
+			s.Serve(c.Response(), r.WithContext(context.WithValue(r.Context(), contextKey{}, c)))
+			return nil
+		})
+	})
+	naive.Param = func(ctx context.Context, name string) string {
+		return ctx.Value(contextKey{}).(echo.Context).Param(name)
+	}
+	naive.Value = func(ctx context.Context, name string) string {
+		v, _ := ctx.Value(contextKey{}).(echo.Context).Get(name).(string)
+		return v
+	}
+	faults := adaptertest.Faults(t, naive, adaptertest.Own)
+	require.Len(t, faults, 1)
+	require.Contains(t, faults[0], "of 200 users did not get their own")
+}
+
+// app is one whose tools let their clients go, wait a minute and answer with tell.
+func app(tell func(context.Context) any) rejoin.App {
+	return rejoin.NewApp(rejoin.Info{Name: "test"}, func(ctx context.Context, _ *rejoin.Request) (any, error) {
+		if err := rejoin.HandleFromContext(ctx).CloseStream(0); err != nil {
+			return nil, err
+		}
+		<-time.After(time.Minute)
+		return tell(ctx), nil
+	})
+}
+
+func done(context.Context) any { return "done" }
+
+func newServer(t *testing.T) *rejoin.Server {
+	t.Helper()
+	s, err := rejoin.NewServer(app(done), rejoin.Config{})
+	require.NoError(t, err)
+	t.Cleanup(s.Close)
+	return s
+}
+
+const initialize = `{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-11-25","capabilities":{},"clientInfo":{"name":"t","version":"1"}}}`
+
+func send(h http.Handler, method, path string) *httptest.ResponseRecorder {
+	r := httptest.NewRequest(method, path, strings.NewReader(initialize))
+	r.Header.Set("Content-Type", "application/json")
+	w := httptest.NewRecorder()
+	h.ServeHTTP(w, r)
+	return w
+}
+
+// serves checks that the endpoint is at a path, in both spellings, and answers all verbs itself.
+func serves(t *testing.T, h http.Handler, path string) {
+	t.Helper()
+	for _, spelling := range []string{path, path + "/"} {
+		require.Equal(t, http.StatusOK, send(h, http.MethodPost, spelling).Code, "POST %s", spelling)
+		require.Equal(t, http.StatusBadRequest, send(h, http.MethodGet, spelling).Code, "GET %s without a session", spelling)
+		require.Equal(t, "GET, POST, DELETE", send(h, http.MethodPut, spelling).Header().Get("Allow"), "PUT %s", spelling)
+	}
+}
+
+// everything is a session with each kind of answer. want is what a log of methods and statuses has of it.
+func everything(t *testing.T, c *rejointest.Client) (want []string) {
+	t.Helper()
+	call := c.CallTool("x", nil)
+	call.WaitClosed()
+	require.Equal(t, `"done"`, string(call.Result()))
+	for _, r := range []*http.Request{
+		httptest.NewRequest(http.MethodPut, "http://rejoin.test/mcp", http.NoBody),
+		httptest.NewRequest(http.MethodGet, "http://rejoin.test/nowhere", http.NoBody),
+	} {
+		require.NoError(t, c.Do(r).Body.Close())
+	}
+	c.Delete()
+	require.NoError(t, c.Do(httptest.NewRequest(http.MethodGet, "http://rejoin.test/mcp", http.NoBody)).Body.Close())
+	synctest.Wait()
+	return []string{"POST 200", "POST 202", "POST 200", "GET 200", "PUT 405", "GET 404", "DELETE 204", "GET 404"}
+}
+
+// Wherever echo can mount a handler.
+func TestMounts(t *testing.T) {
+	s := newServer(t)
+	e := echo.New()
+	e.Use(middleware.Recover())
+	echoadapter.Register(e, "/plain", s)
+	outer := e.Group("/outer/:tenant", auth)
+	echoadapter.Register(outer, "/slash/", s, "user")
+	echoadapter.Register(outer.Group("/inner", auth), "", s, "user")
+	used, before := echo.New(), echo.New()
+	used.Use(echoadapter.Middleware("/used/", s))
+	before.Pre(echoadapter.Middleware("/before", s))
+	for path, h := range map[string]http.Handler{
+		"/plain": e, "/outer/acme/slash": e, "/outer/acme/inner": e, "/used": used, "/before": before,
+	} {
+		serves(t, h, path)
+		require.Equal(t, http.StatusNotFound, send(h, http.MethodPost, path+"/more").Code, "what is below is not the endpoint's")
+	}
+}
+
+// Only the keys that were named are there, as middleware has left them; outside a call there are none.
+func TestKeys(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		type claims struct{ Admin bool }
+		tell := func(ctx context.Context) any {
+			return []any{echoadapter.Get(ctx, "claims").(*claims).Admin, echoadapter.Get(ctx, "unnamed"), echoadapter.Get(ctx, "unset"), echoadapter.Param(ctx, "none")}
+		}
+		c := rejointest.New(t, app(tell), rejointest.Config{Handler: func(s *rejoin.Server) http.Handler {
+			e := echo.New()
+			set := func(next echo.HandlerFunc) echo.HandlerFunc {
+				return func(c echo.Context) error {
+					c.Set("claims", &claims{Admin: true})
+					c.Set("unnamed", 1)
+					return next(c)
+				}
+			}
+			e.Use(set, echoadapter.Middleware("/mcp", s, "claims", "unset"))
+			return e
+		}})
+		require.JSONEq(t, `[true, null, null, ""]`, string(c.CallTool("x", nil).Result()))
+	})
+	require.Nil(t, echoadapter.Get(t.Context(), "user"))
+	require.Empty(t, echoadapter.Param(t.Context(), "tenant"))
+}
+
+// echo's logger writes one line per request, with the status that the client got, and echo's error handler is not asked about any
+// answer of ours.
+func TestLoggerAndErrorHandler(t *testing.T) {
+	for _, register := range []func(*echo.Echo, *rejoin.Server){
+		func(e *echo.Echo, s *rejoin.Server) { echoadapter.Register(e, "/mcp", s) },
+		func(e *echo.Echo, s *rejoin.Server) { e.Use(echoadapter.Middleware("/mcp", s)) },
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			var mu sync.Mutex
+			var lines, failed []string
+			want := everything(t, rejointest.New(t, app(done), rejointest.Config{Handler: func(s *rejoin.Server) http.Handler {
+				e := echo.New()
+				e.HTTPErrorHandler = func(err error, c echo.Context) {
+					mu.Lock()
+					defer mu.Unlock()
+					failed = append(failed, c.Request().URL.Path)
+					e.DefaultHTTPErrorHandler(err, c)
+				}
+				e.Use(middleware.RequestLoggerWithConfig(middleware.RequestLoggerConfig{
+					HandleError: true, LogStatus: true, LogMethod: true,
+					LogValuesFunc: func(_ echo.Context, v middleware.RequestLoggerValues) error {
+						mu.Lock()
+						defer mu.Unlock()
+						lines = append(lines, fmt.Sprint(v.Method, " ", v.Status))
+						return nil
+					},
+				}), middleware.Recover())
+				register(e, s)
+				return e
+			}}))
+			require.Equal(t, want, lines)
+			require.Equal(t, []string{"/nowhere"}, slices.Compact(failed))
+		})
+	}
+}

@@ -1,0 +1,232 @@
+package ginadapter_test
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/gin-gonic/gin"
+	"github.com/stretchr/testify/require"
+
+	"github.com/rejoin-mcp/rejoin"
+	"github.com/rejoin-mcp/rejoin/adapters/adaptertest"
+	ginadapter "github.com/rejoin-mcp/rejoin/adapters/gin"
+	"github.com/rejoin-mcp/rejoin/rejointest"
+)
+
+func TestMain(m *testing.M) {
+	gin.SetMode(gin.TestMode)
+	os.Exit(m.Run())
+}
+
+// auth sets the user as middleware for gin does.
+func auth(c *gin.Context) {
+	c.Set("user", c.GetHeader(adaptertest.UserHeader))
+}
+
+var syntax = strings.NewReplacer("{", ":", "}", "")
+
+func chain(h http.Handler, mw []func(http.Handler) http.Handler) http.Handler {
+	for _, outer := range slices.Backward(mw) {
+		h = outer(h)
+	}
+	return h
+}
+
+func subject(register func(gin.IRoutes, string, *rejoin.Server)) adaptertest.Subject {
+	return adaptertest.Subject{
+		Mount: func(_ testing.TB, s *rejoin.Server, path string, mw ...func(http.Handler) http.Handler) http.Handler {
+			r := gin.New()
+			r.Use(gin.Recovery(), auth)
+			register(r, syntax.Replace(path), s)
+			return chain(r, mw)
+		},
+		Lend: func(_ testing.TB, s *rejoin.Server, path, route string, h http.HandlerFunc) http.Handler {
+			r := gin.New()
+			r.Use(gin.Recovery(), ginadapter.Middleware(path, s))
+			r.NoRoute(func(c *gin.Context) { c.String(http.StatusNotFound, "no route") })
+			r.GET(route, gin.WrapF(h))
+			return r
+		},
+		Param: ginadapter.Param,
+		Value: func(ctx context.Context, name string) string {
+			v, _ := ginadapter.Get(ctx, name)
+			s, _ := v.(string)
+			return s
+		},
+	}
+}
+
+func TestAdapter(t *testing.T) {
+	adaptertest.Run(t, subject(ginadapter.Register))
+}
+
+type contextKey struct{}
+
+// The exam sees what goes wrong where gin's own Context goes on to the tool.
+func TestTheExamSeesForeignValues(t *testing.T) {
+	naive := subject(func(r gin.IRoutes, path string, s *rejoin.Server) {
+		r.Any(path, func(c *gin.Context) {
+			s.Serve(c.Writer, c.Request.WithContext(context.WithValue(c.Request.Context(), contextKey{}, c)))
+		})
+	})
+	naive.Param = func(ctx context.Context, name string) string {
+		return ctx.Value(contextKey{}).(*gin.Context).Param(name)
+	}
+	naive.Value = func(ctx context.Context, name string) string {
+		return ctx.Value(contextKey{}).(*gin.Context).GetString(name)
+	}
+	faults := adaptertest.Faults(t, naive, adaptertest.Own)
+	require.Len(t, faults, 1)
+	require.Contains(t, faults[0], "of 200 users did not get their own")
+}
+
+// app is one whose tools let their clients go, wait a minute and answer with tell.
+func app(tell func(context.Context) any) rejoin.App {
+	return rejoin.NewApp(rejoin.Info{Name: "test"}, func(ctx context.Context, _ *rejoin.Request) (any, error) {
+		if err := rejoin.HandleFromContext(ctx).CloseStream(0); err != nil {
+			return nil, err
+		}
+		<-time.After(time.Minute)
+		return tell(ctx), nil
+	})
+}
+
+func done(context.Context) any { return "done" }
+
+func newServer(t *testing.T) *rejoin.Server {
+	t.Helper()
+	s, err := rejoin.NewServer(app(done), rejoin.Config{})
+	require.NoError(t, err)
+	t.Cleanup(s.Close)
+	return s
+}
+
+const initialize = `{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-11-25","capabilities":{},"clientInfo":{"name":"t","version":"1"}}}`
+
+func send(h http.Handler, method, path string) *httptest.ResponseRecorder {
+	r := httptest.NewRequest(method, path, strings.NewReader(initialize))
+	r.Header.Set("Content-Type", "application/json")
+	w := httptest.NewRecorder()
+	h.ServeHTTP(w, r)
+	return w
+}
+
+// serves checks that the endpoint is at a path, in both spellings, and answers all verbs itself.
+func serves(t *testing.T, h http.Handler, path string) {
+	t.Helper()
+	for _, spelling := range []string{path, path + "/"} {
+		require.Equal(t, http.StatusOK, send(h, http.MethodPost, spelling).Code, "POST %s", spelling)
+		require.Equal(t, http.StatusBadRequest, send(h, http.MethodGet, spelling).Code, "GET %s without a session", spelling)
+		require.Equal(t, "GET, POST, DELETE", send(h, http.MethodPut, spelling).Header().Get("Allow"), "PUT %s", spelling)
+	}
+}
+
+// everything is a session with each kind of answer. want is what a log of methods and statuses has of it.
+func everything(t *testing.T, c *rejointest.Client) (want []string) {
+	t.Helper()
+	call := c.CallTool("x", nil)
+	call.WaitClosed()
+	require.Equal(t, `"done"`, string(call.Result()))
+	for _, r := range []*http.Request{
+		httptest.NewRequest(http.MethodPut, "http://rejoin.test/mcp", http.NoBody),
+		httptest.NewRequest(http.MethodGet, "http://rejoin.test/nowhere", http.NoBody),
+	} {
+		require.NoError(t, c.Do(r).Body.Close())
+	}
+	c.Delete()
+	require.NoError(t, c.Do(httptest.NewRequest(http.MethodGet, "http://rejoin.test/mcp", http.NoBody)).Body.Close())
+	synctest.Wait()
+	return []string{"POST 200", "POST 202", "POST 200", "GET 200", "PUT 405", "GET 404", "DELETE 204", "GET 404"}
+}
+
+// Wherever gin can mount a handler. Its redirect of the other spelling, which is on, has no chance, nor has NoRoute.
+func TestMounts(t *testing.T) {
+	s := newServer(t)
+	teapot := func(c *gin.Context) { c.String(http.StatusTeapot, "no route") }
+	r := gin.New()
+	r.Use(gin.Recovery())
+	r.HandleMethodNotAllowed = true
+	r.NoRoute(teapot)
+	require.True(t, r.RedirectTrailingSlash)
+	ginadapter.Register(r, "/plain", s)
+	outer := r.Group("/outer/:tenant", auth)
+	ginadapter.Register(outer, "/slash/", s)
+	ginadapter.Register(outer.Group("/inner", auth), "/mcp", s)
+	lent := gin.New()
+	lent.NoRoute(teapot)
+	lent.Use(ginadapter.Middleware("/lent/", s))
+	for path, h := range map[string]http.Handler{
+		"/plain": r, "/outer/acme/slash": r, "/outer/acme/inner/mcp": r, "/lent": lent,
+	} {
+		serves(t, h, path)
+		require.Equal(t, http.StatusTeapot, send(h, http.MethodPost, path+"/more").Code, "what is below is not the endpoint's")
+	}
+}
+
+// A group's own path serves the endpoint in both spellings too; that of an engine has one.
+func TestOwnPaths(t *testing.T) {
+	s := newServer(t)
+	r := gin.New()
+	ginadapter.Register(r.Group("/group"), "", s)
+	ginadapter.Register(r.Group("/group/inner"), "/", s)
+	serves(t, r, "/group")
+	serves(t, r, "/group/inner")
+	for _, path := range []string{"", "/"} {
+		r := gin.New()
+		ginadapter.Register(r, path, s)
+		require.Equal(t, http.StatusOK, send(r, http.MethodPost, "/").Code)
+		r = gin.New()
+		ginadapter.Register(r.Group("/group/"), path, s)
+		require.Equal(t, http.StatusOK, send(r, http.MethodPost, "/group/").Code)
+	}
+}
+
+// Keys are there as middleware has left them, of any type; outside a call there are none.
+func TestKeys(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		type key struct{}
+		tell := func(ctx context.Context) any {
+			v, found := ginadapter.Get(ctx, key{})
+			_, unset := ginadapter.Get(ctx, "unset")
+			return []any{v, found, unset, ginadapter.Param(ctx, "none")}
+		}
+		c := rejointest.New(t, app(tell), rejointest.Config{Handler: func(s *rejoin.Server) http.Handler {
+			r := gin.New()
+			r.Use(func(c *gin.Context) { c.Set(key{}, "mine") }, ginadapter.Middleware("/mcp", s))
+			return r
+		}})
+		require.JSONEq(t, `["mine", true, false, ""]`, string(c.CallTool("x", nil).Result()))
+	})
+	_, found := ginadapter.Get(t.Context(), "user")
+	require.False(t, found)
+	require.Empty(t, ginadapter.Param(t.Context(), "tenant"))
+}
+
+// gin's logger writes one line per request, with the status that the client got.
+func TestLogger(t *testing.T) {
+	for _, register := range []func(*gin.Engine, *rejoin.Server){
+		func(r *gin.Engine, s *rejoin.Server) { ginadapter.Register(r, "/mcp", s) },
+		func(r *gin.Engine, s *rejoin.Server) { r.Use(ginadapter.Middleware("/mcp", s)) },
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			var log strings.Builder // gin writes a line at a time, and requests come one after another
+			want := everything(t, rejointest.New(t, app(done), rejointest.Config{Handler: func(s *rejoin.Server) http.Handler {
+				r := gin.New()
+				line := func(p gin.LogFormatterParams) string { return fmt.Sprint(p.Method, " ", p.StatusCode, "\n") }
+				r.Use(gin.LoggerWithConfig(gin.LoggerConfig{Formatter: line, Output: &log}), gin.Recovery())
+				register(r, s)
+				r.NoRoute(func(c *gin.Context) { c.String(http.StatusNotFound, "no route") })
+				return r
+			}}))
+			require.Equal(t, want, strings.Split(strings.TrimSpace(log.String()), "\n"))
+		})
+	}
+}
