@@ -4,7 +4,7 @@ SHELL := bash
 .SHELLFLAGS := -euo pipefail -c
 
 FUZZTIME ?= 10s
-ROUTER ?= stdlib
+ROUTER ?= stdlib chi echo gin
 
 # One linter binary per Go release: a linter cannot read the standard library of a Go newer than its own.
 LINTER := .bin/golangci-lint-$(shell go env GOVERSION)
@@ -30,8 +30,8 @@ fuzz: ## run each fuzz target for FUZZTIME (10s)
 	tools/fuzz $(FUZZTIME)
 
 .PHONY: conformance
-conformance: ## run the MCP conformance suite against the fixture behind ROUTER (stdlib)
-	conformance/run $(ROUTER)
+conformance: ## run the MCP conformance suite against the fixture behind each ROUTER (stdlib chi echo gin)
+	for router in $(ROUTER); do conformance/run "$$router"; done
 
 .PHONY: nightly
 nightly: ## race tests five times over, then fuzz each target for two minutes

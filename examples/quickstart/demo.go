@@ -5,29 +5,27 @@ import (
 	"errors"
 	"io"
 	"net"
-	"net/http"
 	"time"
 
 	"github.com/rejoin-mcp/rejoin"
 )
 
 // demo runs the server and a client in one process, with real HTTP between them, and prints what the client sees.
-func demo(ctx context.Context, ln net.Listener, w io.Writer) error {
+func demo(ctx context.Context, ln net.Listener, mount mountFunc, w io.Writer) error {
 	ctx, cancel := context.WithTimeoutCause(ctx, 30*time.Second, errors.New("not done within 30 s"))
 	defer cancel()
 	const steps = defaultSteps
 	url := "http://" + ln.Addr().String() + "/mcp"
 	t := newTimeline(w, "rejoin quickstart: one tool call that outlives its connections, at "+url)
 
-	mux := http.NewServeMux()
-	srv, err := newServer(mux, t.work)
+	srv, handler, err := newServer(mount, t.work)
 	if err != nil {
 		return err
 	}
 	serving, stop := context.WithCancel(ctx)
 	defer stop()
 	hosted := make(chan error, 1)
-	go func() { hosted <- host(serving, ln, mux, srv) }()
+	go func() { hosted <- host(serving, ln, handler, srv) }()
 
 	c := &client{url: url, see: t}
 	got, err := c.run(ctx, steps)

@@ -1,11 +1,13 @@
 // Command quickstart shows what rejoin is for, on real HTTP, in about two seconds.
 //
-//	go run ./examples/quickstart            # a server and a client, and a timeline of the wire between them
-//	go run ./examples/quickstart -serve     # the server alone, for any MCP client
+//	go run ./examples/quickstart               # a server and a client, and a timeline of the wire between them
+//	go run ./examples/quickstart -serve        # the server alone, for any MCP client
+//	go run ./examples/quickstart -router gin   # either of them on another router: chi, echo, gin or stdlib
 //
 // A tool reports progress, closes its stream three times and works on while its client is away. The client comes back when it
 // was told to, with the id of the last event that it saw. The exit code is 0 only if each event came once, in order, and the
 // result last.
 //
-// server.go is the part to copy. client.go is a polling client as small as can be; the rest watches the two.
+// server.go is the part to copy, with your router's function in routers.go. client.go is a polling client as small as can be; the
+// rest watches the two.
 package main

@@ -19,8 +19,18 @@ import (
 // deadline is that of the test binary.
 
 func TestDemo(t *testing.T) {
+	for router := range routers {
+		args := []string{"-router", router}
+		if router == "stdlib" { // the default
+			args = nil
+		}
+		t.Run(router, func(t *testing.T) { testDemo(t, args) })
+	}
+}
+
+func testDemo(t *testing.T, args []string) {
 	var stdout, stderr bytes.Buffer
-	if code := run(t.Context(), nil, &stdout, &stderr); code != 0 {
+	if code := run(t.Context(), args, &stdout, &stderr); code != 0 {
 		t.Fatalf("exit code %d\n%s\n%s", code, &stdout, &stderr)
 	}
 	timeline := stdout.String()
@@ -71,6 +81,7 @@ func TestExitCodes(t *testing.T) {
 		{"an address that is none", t.Context(), []string{"-serve", "-addr", "nowhere"}, 1, "quickstart: listen tcp"},
 		{"an unknown flag", t.Context(), []string{"-x"}, 2, "not defined: -x"},
 		{"an argument", t.Context(), []string{"x"}, 2, `unexpected argument "x"`},
+		{"an unknown router", t.Context(), []string{"-router", "x"}, 2, `unknown router "x"; there is chi, echo, gin, stdlib`},
 		{"help", t.Context(), []string{"-h"}, 0, "-serve"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
@@ -121,13 +132,19 @@ func TestClientFindsGap(t *testing.T) {
 }
 
 func TestServe(t *testing.T) {
+	for router := range routers {
+		t.Run(router, func(t *testing.T) { testServe(t, router) })
+	}
+}
+
+func testServe(t *testing.T, router string) {
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	out, stdout := io.Pipe()
 	var stderr bytes.Buffer
 	code := make(chan int, 1)
 	go func() {
-		code <- run(ctx, []string{"-serve", "-addr", "127.0.0.1:0"}, stdout, &stderr)
+		code <- run(ctx, []string{"-serve", "-router", router, "-addr", "127.0.0.1:0"}, stdout, &stderr)
 		stdout.Close()
 	}()
 	printed := bufio.NewScanner(out)

@@ -6,7 +6,6 @@ import (
 	"io"
 	"log"
 	"net"
-	"net/http"
 	"strings"
 
 	"github.com/rejoin-mcp/rejoin"
@@ -42,10 +41,9 @@ Ctrl-C ends it.
 `
 
 // serve keeps the server up until ctx ends.
-func serve(ctx context.Context, ln net.Listener, w io.Writer) error {
+func serve(ctx context.Context, ln net.Listener, mount mountFunc, w io.Writer) error {
 	says := log.New(w, "", log.Ltime)
-	mux := http.NewServeMux()
-	srv, err := newServer(mux, func(ctx context.Context, step int) error {
+	srv, handler, err := newServer(mount, func(ctx context.Context, step int) error {
 		if err := pause(ctx, pace); err != nil {
 			return err
 		}
@@ -66,5 +64,5 @@ func serve(ctx context.Context, ln net.Listener, w io.Writer) error {
 		says.Printf("ending: up to %v for clients to fetch what they are owed (Ctrl-C again: at once)", patience)
 		stop()
 	})
-	return host(hosting, ln, mux, srv)
+	return host(hosting, ln, handler, srv)
 }

@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"github.com/rejoin-mcp/rejoin"
-	stdadapter "github.com/rejoin-mcp/rejoin/adapters/stdlib"
 )
 
 // longJob is the tool. It lets its client go after every third step, and works on while nobody is connected.
@@ -25,13 +24,12 @@ func longJob(ctx context.Context, steps int, work workFunc) (string, error) {
 	return fmt.Sprintf("%d steps done", steps), nil
 }
 
-// newServer puts rejoin in front of the tool, and a route in front of rejoin.
-func newServer(mux *http.ServeMux, work workFunc) (*rejoin.Server, error) {
+// newServer puts rejoin in front of the tool, and a router in front of rejoin.
+func newServer(mount mountFunc, work workFunc) (*rejoin.Server, http.Handler, error) {
 	app := rejoin.NewApp(info, methods(work))
 	srv, err := rejoin.NewServer(app, rejoin.Config{Policy: rejoin.Policy{Retry: 450 * time.Millisecond}})
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	stdadapter.Register(mux, "/mcp", srv)
-	return srv, nil
+	return srv, mount("/mcp", srv), nil
 }

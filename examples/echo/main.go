@@ -1,0 +1,125 @@
+// Command echo serves MCP from an echo router, for users with a bearer token.
+//
+//	go run ./examples/echo -addr 127.0.0.1:8080
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"os"
+	"os/signal"
+	"syscall"
+	"time"
+
+	"github.com/labstack/echo/v4"
+	"github.com/labstack/echo/v4/middleware"
+
+	"github.com/rejoin-mcp/rejoin"
+	echoadapter "github.com/rejoin-mcp/rejoin/adapters/echo"
+	"github.com/rejoin-mcp/rejoin/examples/internal/demo"
+)
+
+// What MCP clients in web pages need. rejoin and the CORS middleware must agree on the origins: one is the MCP inspector's.
+var (
+	origins = []string{"http://localhost:6274"}
+	headers = []string{"Content-Type", "Accept", "Authorization", "Mcp-Session-Id", "Mcp-Protocol-Version", "Last-Event-ID"}
+	methods = []string{http.MethodGet, http.MethodPost, http.MethodDelete}
+	exposed = []string{"Mcp-Session-Id"}
+)
+
+func main() {
+	addr := flag.String("addr", "127.0.0.1:8080", "where to listen")
+	flag.Parse()
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	context.AfterFunc(ctx, stop) // a second signal ends it at once
+	ln, err := net.Listen("tcp", *addr)
+	if err == nil {
+		fmt.Printf("listening on http://%s/mcp\n", ln.Addr())
+		err = run(ctx, ln)
+	}
+	if err != nil {
+		slog.Error("ended", "error", err)
+		os.Exit(1)
+	}
+}
+
+// run serves until ctx ends. Then it takes nothing new, gives running calls ten seconds to end and their clients to fetch what
+// they are owed, and closes.
+func run(ctx context.Context, ln net.Listener) error {
+	srv, err := rejoin.NewServer(demo.NewApp(userOf), rejoin.Config{
+		Policy:         rejoin.Policy{CloseAfter: 50 * time.Second}, // before a proxy gives up after a minute
+		Principal:      func(r *http.Request) string { return userOf(r.Context()) },
+		AllowedOrigins: origins,
+	})
+	if err != nil {
+		return err
+	}
+	web := &http.Server{Handler: routes(srv), ReadHeaderTimeout: 10 * time.Second}
+	failed := make(chan error, 1)
+	go func() { failed <- web.Serve(ln) }()
+	select {
+	case err := <-failed:
+		return err
+	case <-ctx.Done():
+	}
+	drain, cancel := context.WithTimeout(context.WithoutCancel(ctx), 10*time.Second)
+	defer cancel()
+	drained := srv.Drain(drain)
+	shutdown, cancel := context.WithTimeout(context.WithoutCancel(ctx), 5*time.Second)
+	defer cancel()
+	return errors.Join(drained, web.Shutdown(shutdown))
+}
+
+// routes puts CORS before authentication: a preflight carries no token.
+func routes(srv *rejoin.Server) http.Handler {
+	e := echo.New()
+	e.Use(middleware.RequestLogger(), middleware.Recover())
+	e.Use(middleware.CORSWithConfig(middleware.CORSConfig{
+		AllowOrigins: origins, AllowMethods: methods, AllowHeaders: headers, ExposeHeaders: exposed,
+	}))
+	echoadapter.Register(e.Group("", auth(demo.Users)), "/mcp", srv, "user")
+	admin := e.Group("/admin", auth(demo.Admins), echoadapter.Middleware("", srv))
+	admin.GET("/sessions", listSessions)
+	admin.POST("/close", closeStream)
+	return e
+}
+
+// auth lets those through who have a token of users, and says who they are.
+func auth(users map[string]string) echo.MiddlewareFunc {
+	return func(next echo.HandlerFunc) echo.HandlerFunc {
+		return func(c echo.Context) error {
+			name, ok := demo.UserOf(c.Request(), users)
+			if !ok {
+				c.Response().Header().Set("WWW-Authenticate", "Bearer")
+				return echo.ErrUnauthorized
+			}
+			c.Set("user", name)
+			return next(c)
+		}
+	}
+}
+
+// userOf works in the context that Config.Principal sees and in a tool's, also when the request is long over and echo has given
+// its echo.Context to another one.
+func userOf(ctx context.Context) string {
+	name, _ := echoadapter.Get(ctx, "user").(string)
+	return name
+}
+
+func listSessions(c echo.Context) error {
+	return c.JSON(http.StatusOK, demo.Sessions(rejoin.ServerFromContext(c.Request().Context())))
+}
+
+// closeStream lets one client go; its call goes on.
+func closeStream(c echo.Context) error {
+	err := rejoin.ServerFromContext(c.Request().Context()).CloseStream(rejoin.Ref(c.QueryParam("stream")), 0)
+	if err != nil {
+		return echo.NewHTTPError(demo.Status(err), err.Error())
+	}
+	return c.NoContent(http.StatusNoContent)
+}
