@@ -149,7 +149,8 @@ func TestAQuestionOnAStreamThatIsStranded(t *testing.T) {
 		c.CallTool("x", nil)
 		id := next().Session().ID()
 		w := &brokenWriter{response{header: http.Header{}}}
-		go c.Server().Serve(w, inSession(t, id, `{"jsonrpc":"2.0","id":"mine","method":"x"}`))
+		r := inSession(t, id, `{"jsonrpc":"2.0","id":"mine","method":"x"}`)
+		go c.Server().Serve(w, r)
 		tool := next()
 		require.Equal(t, rejoin.ErrNoStream, <-tool.asks(tool.ctx, "roots/list"))
 		require.NoError(t, tool.cause(), "the call runs on")

@@ -20,7 +20,8 @@ func readBody(w http.ResponseWriter, r *http.Request, limit int64) (body []byte,
 	if limit > 0 {
 		src = http.MaxBytesReader(w, src, limit)
 	}
-	if n := r.ContentLength; n >= 0 && (limit <= 0 || n <= limit) {
+	// A length is a claim: where there is no limit, memory is taken only for what has come.
+	if n := r.ContentLength; n >= 0 && n <= limit {
 		body = make([]byte, n)
 		_, err = io.ReadFull(src, body)
 		return body, false, err

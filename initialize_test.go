@@ -200,6 +200,15 @@ func TestInitializeWithASessionID(t *testing.T) {
 	})
 }
 
+// CanPoll that panics is one that says no: initialize is answered all the same.
+func TestCanPollThatPanics(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		s := newServer(t, &fake{}, rejoin.Config{Logger: quietLogger(), CanPoll: func(json.RawMessage) bool { panic("secret") }})
+		require.Equal(t, "200 result ended", serve(s, request(t, http.MethodPost, initialize)).story())
+		require.Len(t, sessions(s), 1)
+	})
+}
+
 // An app that panics where it is told something harms nobody: neither the session that it is told of, nor others.
 func TestAnAppThatPanicsHarmsNobody(t *testing.T) {
 	bubble(t, func(t *testing.T) {
@@ -230,5 +239,14 @@ func TestAnAppThatPanicsHarmsNobody(t *testing.T) {
 		require.Equal(t, `{}`, string(c.Start("ping", nil).Result()))
 		c.Delete()
 		require.Zero(t, c.Server().Stats().Sessions)
+	})
+}
+
+// A panic of the user's code on the way to initialize is net/http's to report, and leaves no session.
+func TestPolicyForThatPanicsLeavesNoSession(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		s := newServer(t, &fake{}, rejoin.Config{Logger: quietLogger(), PolicyFor: func(rejoin.RequestInfo, rejoin.Policy) rejoin.Policy { panic("secret") }})
+		require.Panics(t, func() { s.Serve(&response{header: http.Header{}}, request(t, http.MethodPost, initialize)) })
+		require.Zero(t, s.Stats().Sessions)
 	})
 }

@@ -38,7 +38,7 @@ func (r *Request) Bind(v any) error {
 func bindFault(err error) string {
 	var mismatch *json.UnmarshalTypeError
 	if errors.As(err, &mismatch) {
-		return fmt.Sprintf("%s must not be a %s", strings.TrimPrefix(mismatch.Field, "."), mismatch.Value)
+		return fmt.Sprintf("%s cannot be of type %s", strings.TrimPrefix(mismatch.Field, "."), mismatch.Value)
 	}
 	return "they do not fit"
 }

@@ -114,10 +114,10 @@ func TestBind(t *testing.T) {
 	require.Equal(t, 1, v.A)
 	require.NoError(t, (&rejoin.Request{Method: "x"}).Bind(&v), "no params are an empty object")
 	for params, says := range map[string]string{
-		`{"a":"text"}`:    "params of x: a must not be a string",
-		`{"b":{"c":[1]}}`: "params of x: b.c must not be a number",
-		`{"a":1e99}`:      "params of x: a must not be a number 1e99",
-		`{"b":[]}`:        "params of x: b must not be a array",
+		`{"a":"text"}`:    "params of x: a cannot be of type string",
+		`{"b":{"c":[1]}}`: "params of x: b.c cannot be of type number",
+		`{"a":1e99}`:      "params of x: a cannot be of type number 1e99",
+		`{"b":[]}`:        "params of x: b cannot be of type array",
 	} {
 		err := (&rejoin.Request{Method: "x", Params: json.RawMessage(params)}).Bind(&v)
 		var e *rejoin.Error

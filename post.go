@@ -174,7 +174,14 @@ func (s *Server) postInitialize(w http.ResponseWriter, r *http.Request, m jsonrp
 		s.refuse(w, f.withID(m.ID))
 		return
 	}
+	served := false
+	defer func() {
+		if !served { // user code has panicked; net/http ends the connection
+			n.end(core.OpenFailure)
+		}
+	}()
 	n.serve(w, r, []jsonrpc.Message{m}, false, core.Initialize, JSON)
+	served = true
 }
 
 // postRequests serves one request, or a batch with at least one, of a session.

@@ -145,7 +145,7 @@ func (s *Session) isReady() bool {
 // opened makes the session a real one: initialize was answered with that version, and the answer is about to be written.
 func (s *Session) opened(version string) {
 	in := core.In{Op: core.Opened, ID: version}
-	if can := s.srv.cfg.CanPoll; can != nil && can(s.client) {
+	if s.canPoll() {
 		in.Flags |= core.CanPoll
 	}
 	s.mu.Lock()
@@ -153,6 +153,13 @@ func (s *Session) opened(version string) {
 	s.mu.Unlock()
 	_ = s.do(in) // nothing of it can be refused
 	s.srv.stats.opened.Add(1)
+}
+
+// canPoll asks the configuration. Where it panics, the answer to initialize is on its way already, and goes on.
+func (s *Session) canPoll() bool {
+	defer s.srv.recovered("Config.CanPoll", func() {})
+	can := s.srv.cfg.CanPoll
+	return can != nil && can(s.client)
 }
 
 // end ends the session.
