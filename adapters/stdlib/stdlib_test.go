@@ -9,12 +9,12 @@ import (
 	"strings"
 	"testing"
 	"testing/synctest"
-	"time"
 
 	"github.com/stretchr/testify/require"
 
 	"github.com/rejoin-mcp/rejoin"
 	"github.com/rejoin-mcp/rejoin/adapters/adaptertest"
+	"github.com/rejoin-mcp/rejoin/adapters/internal/mounted"
 	stdadapter "github.com/rejoin-mcp/rejoin/adapters/stdlib"
 	"github.com/rejoin-mcp/rejoin/rejointest"
 )
@@ -76,68 +76,9 @@ func TestTheExamMissesPathValues(t *testing.T) {
 	require.Contains(t, faults[0], "of 200 users did not get their own")
 }
 
-// app is one whose tools let their clients go, wait a minute and answer with tell.
-func app(tell func(context.Context) any) rejoin.App {
-	return rejoin.NewApp(rejoin.Info{Name: "test"}, func(ctx context.Context, _ *rejoin.Request) (any, error) {
-		if err := rejoin.HandleFromContext(ctx).CloseStream(0); err != nil {
-			return nil, err
-		}
-		<-time.After(time.Minute)
-		return tell(ctx), nil
-	})
-}
-
-func done(context.Context) any { return "done" }
-
-func newServer(t *testing.T) *rejoin.Server {
-	t.Helper()
-	s, err := rejoin.NewServer(app(done), rejoin.Config{})
-	require.NoError(t, err)
-	t.Cleanup(s.Close)
-	return s
-}
-
-const initialize = `{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-11-25","capabilities":{},"clientInfo":{"name":"t","version":"1"}}}`
-
-func send(h http.Handler, method, path string) *httptest.ResponseRecorder {
-	r := httptest.NewRequest(method, path, strings.NewReader(initialize))
-	r.Header.Set("Content-Type", "application/json")
-	w := httptest.NewRecorder()
-	h.ServeHTTP(w, r)
-	return w
-}
-
-// serves checks that the endpoint is at a path, in both spellings, and answers all verbs itself.
-func serves(t *testing.T, h http.Handler, path string) {
-	t.Helper()
-	for _, spelling := range []string{path, path + "/"} {
-		require.Equal(t, http.StatusOK, send(h, http.MethodPost, spelling).Code, "POST %s", spelling)
-		require.Equal(t, http.StatusBadRequest, send(h, http.MethodGet, spelling).Code, "GET %s without a session", spelling)
-		require.Equal(t, "GET, POST, DELETE", send(h, http.MethodPut, spelling).Header().Get("Allow"), "PUT %s", spelling)
-	}
-}
-
-// everything is a session with each kind of answer. want is what a log of methods and statuses has of it.
-func everything(t *testing.T, c *rejointest.Client) (want []string) {
-	t.Helper()
-	call := c.CallTool("x", nil)
-	call.WaitClosed()
-	require.Equal(t, `"done"`, string(call.Result()))
-	for _, r := range []*http.Request{
-		httptest.NewRequest(http.MethodPut, "http://rejoin.test/mcp", http.NoBody),
-		httptest.NewRequest(http.MethodGet, "http://rejoin.test/nowhere", http.NoBody),
-	} {
-		require.NoError(t, c.Do(r).Body.Close())
-	}
-	c.Delete()
-	require.NoError(t, c.Do(httptest.NewRequest(http.MethodGet, "http://rejoin.test/mcp", http.NoBody)).Body.Close())
-	synctest.Wait()
-	return []string{"POST 200", "POST 202", "POST 200", "GET 200", "PUT 405", "GET 404", "DELETE 204", "GET 404"}
-}
-
 // Wherever net/http can mount a handler.
 func TestMounts(t *testing.T) {
-	s := newServer(t)
+	s := mounted.NewServer(t)
 	mux := http.NewServeMux()
 	stdadapter.Register(mux, "/api/mcp", s)
 	stdadapter.Register(mux, "/slash/", s)
@@ -157,11 +98,11 @@ func TestMounts(t *testing.T) {
 		"/wrapped":    stdadapter.Middleware("/wrapped", s)(http.NotFoundHandler()),
 		"/wrapped/x":  stdadapter.Middleware("/wrapped/x/", s)(http.NotFoundHandler()),
 	} {
-		serves(t, h, path)
+		mounted.Serves(t, h, path)
 	}
-	require.Equal(t, http.StatusOK, send(root, http.MethodPost, "/").Code)
-	require.Equal(t, http.StatusNotFound, send(root, http.MethodPost, "/x").Code, "what is below is not the endpoint's")
-	require.Equal(t, http.StatusNotFound, send(mux, http.MethodPost, "/api/mcp/more").Code, "what is below is not the endpoint's")
+	require.Equal(t, http.StatusOK, mounted.Send(root, http.MethodPost, "/").Code)
+	require.Equal(t, http.StatusNotFound, mounted.Send(root, http.MethodPost, "/x").Code, "what is below is not the endpoint's")
+	require.Equal(t, http.StatusNotFound, mounted.Send(mux, http.MethodPost, "/api/mcp/more").Code, "what is below is not the endpoint's")
 }
 
 // A pattern may have wildcards of every kind, and no method.
@@ -170,7 +111,7 @@ func TestPathValues(t *testing.T) {
 		tell := func(ctx context.Context) any {
 			return []string{stdadapter.PathValue(ctx, "tenant"), stdadapter.PathValue(ctx, "rest"), stdadapter.PathValue(ctx, "none")}
 		}
-		c := rejointest.New(t, app(tell), rejointest.Config{Path: "/acme/v1/a/b", Handler: func(s *rejoin.Server) http.Handler {
+		c := rejointest.New(t, mounted.App(tell), rejointest.Config{Path: "/acme/v1/a/b", Handler: func(s *rejoin.Server) http.Handler {
 			mux := http.NewServeMux()
 			mux.Handle("/{tenant}/v1/{rest...}", stdadapter.New(s))
 			return mux
@@ -211,7 +152,7 @@ func TestLogger(t *testing.T) {
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			var lines []string // requests come one after another
-			want := everything(t, rejointest.New(t, app(done), rejointest.Config{Handler: func(s *rejoin.Server) http.Handler {
+			want := mounted.Everything(t, rejointest.New(t, mounted.App(mounted.Done), rejointest.Config{Handler: func(s *rejoin.Server) http.Handler {
 				h := mount(s)
 				return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 					seen := &statusWriter{ResponseWriter: w}

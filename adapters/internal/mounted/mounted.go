@@ -1,0 +1,87 @@
+// Package mounted is what the tests of the adapters share beside the exam: a server to be mounted, and looks at where it is.
+package mounted
+
+import (
+	"context"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/rejoin-mcp/rejoin"
+	"github.com/rejoin-mcp/rejoin/rejointest"
+)
+
+// App is one whose tools let their clients go, wait a minute and answer with tell.
+func App(tell func(context.Context) any) rejoin.App {
+	return rejoin.NewApp(rejoin.Info{Name: "test"}, func(ctx context.Context, _ *rejoin.Request) (any, error) {
+		if err := rejoin.HandleFromContext(ctx).CloseStream(0); err != nil {
+			return nil, err
+		}
+		<-time.After(time.Minute)
+		return tell(ctx), nil
+	})
+}
+
+// Done is for tools that have nothing to tell.
+func Done(context.Context) any { return "done" }
+
+// NewServer is a server that ends with the test.
+func NewServer(t testing.TB) *rejoin.Server {
+	t.Helper()
+	s, err := rejoin.NewServer(App(Done), rejoin.Config{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(s.Close)
+	return s
+}
+
+// Send sends an initialize, whatever the method.
+func Send(h http.Handler, method, path string) *httptest.ResponseRecorder {
+	const initialize = `{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-11-25","capabilities":{},"clientInfo":{"name":"t","version":"1"}}}`
+	r := httptest.NewRequest(method, path, strings.NewReader(initialize))
+	r.Header.Set("Content-Type", "application/json")
+	w := httptest.NewRecorder()
+	h.ServeHTTP(w, r)
+	return w
+}
+
+// Serves checks that the endpoint is at a path, in both spellings, and answers all verbs itself.
+func Serves(t testing.TB, h http.Handler, path string) {
+	t.Helper()
+	for _, spelling := range []string{path, path + "/"} {
+		if code := Send(h, http.MethodPost, spelling).Code; code != http.StatusOK {
+			t.Errorf("POST %s: %d", spelling, code)
+		}
+		if code := Send(h, http.MethodGet, spelling).Code; code != http.StatusBadRequest {
+			t.Errorf("GET %s without a session: %d", spelling, code)
+		}
+		if allow := Send(h, http.MethodPut, spelling).Header().Get("Allow"); allow != "GET, POST, DELETE" {
+			t.Errorf("PUT %s: Allow: %q", spelling, allow)
+		}
+	}
+}
+
+// Everything is a session with each kind of answer. want is what a log of methods and statuses has of it.
+func Everything(t testing.TB, c *rejointest.Client) (want []string) {
+	t.Helper()
+	call := c.CallTool("x", nil)
+	call.WaitClosed()
+	if got := string(call.Result()); got != `"done"` {
+		t.Errorf("result: %s", got)
+	}
+	send := func(method, path string) {
+		if err := c.Do(httptest.NewRequest(method, "http://rejoin.test"+path, http.NoBody)).Body.Close(); err != nil {
+			t.Error(err)
+		}
+	}
+	send(http.MethodPut, "/mcp")
+	send(http.MethodGet, "/nowhere")
+	c.Delete()
+	send(http.MethodGet, "/mcp")
+	synctest.Wait()
+	return []string{"POST 200", "POST 202", "POST 200", "GET 200", "PUT 405", "GET 404", "DELETE 204", "GET 404"}
+}
