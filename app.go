@@ -7,8 +7,8 @@ import (
 // App is the MCP server behind the transport: a bridge to an SDK, or NewApp around a Handler.
 type App interface {
 	// Open starts the app's side of a session, before initialize is delivered to it, or, with what SaveState last wrote, brings
-	// an existing session to this process. s can be used at once. r is the HTTP request that caused it; do not keep it. An *Error reaches the client
-	// with status 400; of any other error it sees only that there was one.
+	// an existing session to this process (not yet: state is nil). s can be used at once. r is the HTTP request that caused it;
+	// do not keep it. An *Error reaches the client with status 400; of any other error it sees only that there was one.
 	Open(r *http.Request, s *Session, state []byte) (AppSession, error)
 	// Modern serves requests of the modern era, which have no session. Nil: they are refused.
 	Modern() http.Handler

@@ -90,7 +90,8 @@ func (s *Session) Ask(ctx context.Context, method string, params json.RawMessage
 }
 
 // SaveState writes down what Open needs to go on with the session in another process. Each call replaces what was there: calls
-// must come one at a time, and what a response promises must be saved before it is given.
+// must come one at a time, and what a response promises must be saved before it is given. Nothing reads it yet: until there is a
+// store that processes share, a session ends with its process.
 func (s *Session) SaveState(state []byte) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()

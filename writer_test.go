@@ -31,12 +31,19 @@ type countingWriter struct {
 func (w *countingWriter) Write(p []byte) (int, error) { return len(p), nil }
 func (w *countingWriter) Flush()                      { w.flushes++ }
 
+// errorFlusher offers FlushError alone, which gin's writer does not look for.
+type errorFlusher struct{ http.ResponseWriter }
+
+func (w errorFlusher) Unwrap() http.ResponseWriter { return w.ResponseWriter }
+func (w errorFlusher) FlushError() error           { return http.NewResponseController(w.ResponseWriter).Flush() }
+
 func TestWriterFlushesThroughTheChain(t *testing.T) {
 	for name, wrap := range map[string]func(http.ResponseWriter) http.ResponseWriter{
-		"bare":                     func(w http.ResponseWriter) http.ResponseWriter { return w },
-		"only Unwrap":              func(w http.ResponseWriter) http.ResponseWriter { return unwrapWriter{w} },
-		"only Flush":               func(w http.ResponseWriter) http.ResponseWriter { return lazyFlusher{w} },
-		"Flush behind only Unwrap": func(w http.ResponseWriter) http.ResponseWriter { return lazyFlusher{unwrapWriter{w}} },
+		"bare":                         func(w http.ResponseWriter) http.ResponseWriter { return w },
+		"only Unwrap":                  func(w http.ResponseWriter) http.ResponseWriter { return unwrapWriter{w} },
+		"only Flush":                   func(w http.ResponseWriter) http.ResponseWriter { return lazyFlusher{w} },
+		"Flush behind only Unwrap":     func(w http.ResponseWriter) http.ResponseWriter { return lazyFlusher{unwrapWriter{w}} },
+		"Flush behind only FlushError": func(w http.ResponseWriter) http.ResponseWriter { return lazyFlusher{errorFlusher{w}} },
 		"Unwrap, Flush, Unwrap twice": func(w http.ResponseWriter) http.ResponseWriter {
 			return unwrapWriter{lazyFlusher{unwrapWriter{unwrapWriter{w}}}}
 		},
