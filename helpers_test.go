@@ -7,6 +7,8 @@ import (
 	"io"
 	"log/slog"
 	"net/http"
+	"runtime"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -29,6 +31,20 @@ const (
 func bubble(t *testing.T, f func(*testing.T)) {
 	t.Helper()
 	synctest.Test(t, f)
+}
+
+// goroutines are the stacks of what runs in this test's bubble: unlike runtime.NumGoroutine it counts neither the finalizers nor other tests.
+// It lets all of them come to rest first.
+func goroutines() []string {
+	synctest.Wait()
+	buf := make([]byte, 1<<20)
+	all := strings.Split(string(buf[:runtime.Stack(buf, true)]), "\n\n")
+	_, rest, _ := strings.Cut(all[0], "synctest bubble ") // the first is the one that asks
+	number, _, _ := strings.Cut(rest, "]")
+	return slices.DeleteFunc(all, func(stack string) bool {
+		head, _, _ := strings.Cut(stack, "\n")
+		return number == "" || !strings.Contains(head, "synctest bubble "+number+"]")
+	})
 }
 
 // tool is an app whose requests, initialize and ping aside, are all answered by f.
