@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"log/slog"
 	"net/http"
-	"net/url"
 	"time"
 
 	"github.com/rejoin-mcp/rejoin/core"
@@ -26,8 +25,12 @@ type Config struct {
 	// initialize. Defaults to no: old clients choke on a primer, on a data-less retry and on a close.
 	CanPoll func(clientInfo json.RawMessage) bool
 
-	AllowedHosts   []string // beside loopback names, on a loopback listener. Defaults to none.
-	AllowedOrigins []string // beside those that equal a checked Host. Defaults to none.
+	// AllowedHosts are names and addresses that a request to a loopback address may name, beside loopback ones: those of a proxy
+	// on the same machine. Their ports are not looked at, and there are no wildcards. Defaults to none.
+	AllowedHosts []string
+	// AllowedOrigins are those of web pages that may call the server, such as https://app.example, beside those that equal a Host
+	// that was checked. There are no wildcards. Defaults to none.
+	AllowedOrigins []string
 
 	KeepAlive      time.Duration // a comment after so much silence. Defaults to 15 s.
 	SessionIdleTTL time.Duration // Defaults to 30 min.
@@ -150,8 +153,13 @@ func (c *Config) resolve(app App) error {
 	}
 	count(&c.MaxSessions, 10_000)
 	count(&c.MaxConcurrent, 64)
+	for _, h := range c.AllowedHosts {
+		if !validHost(h) {
+			fault("AllowedHosts: %q is no host such as api.example.com", h)
+		}
+	}
 	for _, o := range c.AllowedOrigins {
-		if u, err := url.Parse(o); err != nil || u.Scheme == "" || u.Host == "" || u.Path != "" {
+		if _, ok := parseOrigin(o); !ok {
 			fault("AllowedOrigins: %q is no origin such as https://example.com", o)
 		}
 	}

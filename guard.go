@@ -14,16 +14,18 @@ import (
 // the Origin everywhere (transports, "security warning", 2025-11-25).
 type guard struct {
 	hosts   map[string]bool // allowed beside loopback names
-	origins map[string]bool
+	origins map[origin]bool
 }
 
 func newGuard(hosts, origins []string) guard {
-	g := guard{hosts: map[string]bool{}, origins: map[string]bool{}}
+	g := guard{hosts: map[string]bool{}, origins: map[origin]bool{}}
 	for _, h := range hosts {
 		g.hosts[canonicalHost(h)] = true
 	}
-	for _, o := range origins {
-		g.origins[strings.ToLower(o)] = true
+	for _, text := range origins {
+		if o, ok := parseOrigin(text); ok {
+			g.origins[o] = true
+		}
 	}
 	return g
 }
@@ -31,35 +33,38 @@ func newGuard(hosts, origins []string) guard {
 // check returns why a request is refused, or "".
 func (g *guard) check(r *http.Request) string {
 	host := canonicalHost(r.Host)
-	checked := g.allows(host)
+	checked := isLoopback(host) || g.hosts[host]
 	if !checked && onLoopback(r) {
 		return fmt.Sprintf("Host %q is not allowed on a loopback listener (Config.AllowedHosts)", r.Host)
 	}
-	origins := r.Header["Origin"]
-	if len(origins) == 0 {
-		return ""
-	}
-	for _, o := range origins {
-		if g.origins[strings.ToLower(o)] {
-			continue
-		}
-		u, err := url.Parse(o)
+	for _, text := range r.Header["Origin"] {
+		o, ok := parseOrigin(text)
 		// Same origin alone is no defence: under rebinding the page's own origin is the Host that it sends.
-		if err == nil && u.Host != "" && checked && sameHostPort(u, r.Host) {
-			continue
+		if !ok || !g.origins[o] && !(checked && o.serves(r.Host)) {
+			return fmt.Sprintf("Origin %q is not allowed (Config.AllowedOrigins)", text)
 		}
-		return fmt.Sprintf("Origin %q is not allowed (Config.AllowedOrigins)", o)
 	}
 	return ""
 }
 
-// allows reports whether a host is one that this server is meant to be reached by.
-func (g *guard) allows(host string) bool {
-	if host == "localhost" || g.hosts[host] {
+// isLoopback reports whether a host, in its canonical form, can only be this machine.
+func isLoopback(host string) bool {
+	if host == "localhost" {
 		return true
 	}
 	ip, err := netip.ParseAddr(host)
 	return err == nil && ip.Unmap().IsLoopback()
+}
+
+// onLoopback reports whether a request came to a loopback address, whatever the listener was told to listen on.
+func onLoopback(r *http.Request) bool {
+	switch addr := r.Context().Value(http.LocalAddrContextKey).(type) {
+	case *net.TCPAddr:
+		return addr.IP.IsLoopback()
+	case net.Addr: // of QUIC, or of somebody's own listener
+		return isLoopback(canonicalHost(addr.String()))
+	}
+	return false
 }
 
 // canonicalHost takes off the port, brackets, a final dot and upper case.
@@ -71,22 +76,51 @@ func canonicalHost(h string) string {
 	return strings.TrimSuffix(strings.ToLower(h), ".")
 }
 
-func sameHostPort(origin *url.URL, host string) bool {
-	def := "80"
-	if origin.Scheme == "https" {
-		def = "443"
+// validHost reports whether a host can be that of a request: a name or an address, perhaps with a port. There are no wildcards.
+func validHost(h string) bool {
+	if _, err := netip.ParseAddr(h); err == nil {
+		return true
 	}
-	port := func(hostport string) string {
-		if _, p, err := net.SplitHostPort(hostport); err == nil && p != "" {
-			return p
-		}
-		return def
-	}
-	return canonicalHost(origin.Host) == canonicalHost(host) && port(origin.Host) == port(host)
+	u, err := url.Parse("//" + h)
+	return err == nil && u.Host == h && canonicalHost(h) != "" && !strings.Contains(h, "*")
 }
 
-func onLoopback(r *http.Request) bool {
-	addr, _ := r.Context().Value(http.LocalAddrContextKey).(net.Addr)
-	tcp, ok := addr.(*net.TCPAddr)
-	return ok && tcp.IP.IsLoopback()
+// origin is where a page came from. Its port is never left out where its scheme has one by default.
+type origin struct{ scheme, host, port string }
+
+// parseOrigin reads what browsers write: a scheme, a host and perhaps a port, and nothing else. "null" is none.
+func parseOrigin(text string) (origin, bool) {
+	u, err := url.Parse(text)
+	if err != nil || u.Scheme == "" || u.Path != "" || strings.ContainsAny(text, "?#@*") || canonicalHost(u.Host) == "" {
+		return origin{}, false
+	}
+	o := origin{scheme: u.Scheme, host: canonicalHost(u.Host), port: u.Port()}
+	if o.port == "" {
+		o.port = defaultPort(o.scheme)
+	}
+	return o, true
+}
+
+// serves reports whether a page of this origin came from the host that a request names. Whether it came over TLS is not known
+// here: a proxy may have taken that off.
+func (o origin) serves(host string) bool {
+	def := defaultPort(o.scheme)
+	if def == "" { // the pages of an extension or an app
+		return false
+	}
+	port := def
+	if _, p, err := net.SplitHostPort(host); err == nil && p != "" {
+		port = p
+	}
+	return o.host == canonicalHost(host) && o.port == port
+}
+
+func defaultPort(scheme string) string {
+	switch scheme {
+	case "http":
+		return "80"
+	case "https":
+		return "443"
+	}
+	return ""
 }
