@@ -1,7 +1,9 @@
 package rejoin
 
 import (
+	"cmp"
 	"encoding/json"
+	"slices"
 	"strconv"
 
 	"github.com/rejoin-mcp/rejoin/core"
@@ -36,7 +38,7 @@ func (s *Session) ask(c *Call, method string, params json.RawMessage, reply func
 	}
 	if err != nil {
 		if s.takeAsk(id) != nil {
-			go reply(nil, err)
+			go s.deliver(a, nil, err)
 		}
 		return func(string) {}
 	}
@@ -54,24 +56,10 @@ func (s *Session) withdraw(c *Call, id, reason string) {
 	_ = s.notify(c, "notifications/cancelled", append(p, '}')) // a courtesy
 }
 
-// withdrawAll withdraws the questions of a call that is about to be answered: on its stream, and before the answer, after which
-// nothing travels there.
-func (s *Session) withdrawAll(c *Call) {
-	s.mu.Lock()
-	var open map[string]*ask
-	for id, a := range s.asks {
-		if a.call == c {
-			if open == nil {
-				open = make(map[string]*ask)
-			}
-			open[id] = a
-			delete(s.asks, id)
-		}
-	}
-	s.mu.Unlock()
-	for id, a := range open {
-		s.withdraw(c, id, "the request was answered")
-		go a.reply(nil, ErrEnded)
+// withdrawAll withdraws questions in the order in which they were asked.
+func (s *Session) withdrawAll(c *Call, open []string, reason string) {
+	for _, id := range open {
+		s.withdraw(c, id, reason)
 	}
 }
 
@@ -95,22 +83,31 @@ func (s *Session) answered(m *jsonrpc.Message) {
 		return
 	}
 	if m.Kind == jsonrpc.Result {
-		go a.reply(m.Result, nil)
+		go s.deliver(a, m.Result, nil)
 		return
 	}
-	go a.reply(nil, clientError(m.Err))
+	go s.deliver(a, nil, clientError(m.Err))
 }
 
-// failAsks ends the wait for the answers that a call wants; nil: for all.
-func (s *Session) failAsks(c *Call, err error) {
+// failAsks ends the wait for the answers that a call wants; nil: for all. It returns the questions that the client still has before it.
+func (s *Session) failAsks(c *Call, err error) (open []string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for id, a := range s.asks {
 		if c == nil || a.call == c {
 			delete(s.asks, id)
-			go a.reply(nil, err)
+			open = append(open, id)
+			go s.deliver(a, nil, err)
 		}
 	}
+	slices.SortFunc(open, func(x, y string) int { return cmp.Or(cmp.Compare(len(x), len(y)), cmp.Compare(x, y)) })
+	return open
+}
+
+// deliver calls the app back, on a goroutine that has nobody else to recover it.
+func (s *Session) deliver(a *ask, answer json.RawMessage, err error) {
+	defer s.srv.recovered("a reply of Session.Ask", func() {})
+	a.reply(answer, err)
 }
 
 // clientError decodes the error of a client's answer.

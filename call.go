@@ -118,7 +118,8 @@ func (c *Call) respondError(e *Error) error {
 }
 
 func (c *Call) respond(data []byte) error {
-	c.s.withdrawAll(c)
+	// On its stream, and before the answer, after which nothing travels there.
+	c.s.withdrawAll(c, c.s.failAsks(c, ErrEnded), "the request was answered")
 	err := c.s.send(message{in: core.In{Op: core.Reply, Stream: c.stream, ID: c.id}, data: data})
 	c.cancel(context.Canceled)
 	c.s.failAsks(c, ErrEnded)

@@ -152,7 +152,7 @@ func (c *conn) run(ctx context.Context) (how outcome, why core.Reason) {
 			}
 			return answered, 0
 		case o.head:
-			if o.wait > 0 && !sleep(ctx, o.wait) {
+			if o.wait > 0 && !sleep(ctx, o.wait) || ctx.Err() != nil { // who is known to be gone is given no id
 				return lost, 0
 			}
 			c.out.head()

@@ -41,8 +41,10 @@ func (s *Server) Drain(ctx context.Context) error {
 		select {
 		case <-s.changed:
 		case <-ctx.Done():
-			s.Close()
-			return &left
+			if left = s.left(); left != (DrainError{}) { // the last one may have ended in this very moment
+				s.Close()
+				return &left
+			}
 		}
 	}
 }

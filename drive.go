@@ -24,7 +24,6 @@ type pass struct {
 
 	released []message
 	cancels  []verdict
-	fails    []verdict
 	drops    []eventstore.Log
 	stranded []*Call
 	ended    core.Reason
@@ -35,6 +34,7 @@ type pass struct {
 type verdict struct {
 	call *Call
 	why  core.Reason
+	fail bool // answer it with an error
 }
 
 // step feeds the machine and notes what it asks for. Under the lock.
@@ -108,12 +108,10 @@ func (s *Session) obey(o *core.Out, p *pass) {
 		p.released, st.held = st.held, nil
 	case core.CancelApp:
 		if c := s.streams[o.Index].call(o.ID); c != nil {
-			p.cancels = append(p.cancels, verdict{c, o.Reason})
+			p.cancels = append(p.cancels, verdict{call: c, why: o.Reason})
 		}
 	case core.Fail:
-		if c := s.streams[o.Index].call(o.ID); c != nil {
-			p.fails = append(p.fails, verdict{c, o.Reason})
-		}
+		p.cancels[len(p.cancels)-1].fail = true
 	case core.Strand:
 		p.stranded = append(p.stranded, s.streams[o.Index].calls...)
 	case core.DropLog:
@@ -225,14 +223,22 @@ func (s *Session) jsonAnswer(st *stream, m *message) []byte {
 func (s *Session) finish(p *pass) {
 	for _, v := range p.cancels {
 		cause := causeOf(v.why)
+		// Before its tool notices, which would withdraw the questions too, and, where it gives up, answer without saying why.
+		open := s.failAsks(v.call, cause)
+		claimed := v.fail && v.call.done.CompareAndSwap(false, true)
 		v.call.cancel(cause)
-		s.failAsks(v.call, cause)
 		if v.why == core.Abandoned {
 			s.srv.stats.abandoned.Add(1)
 		}
-	}
-	for _, v := range p.fails {
-		s.srv.aside(func() { _ = v.call.Fail(failure(v.why)) }) // the tool's own answer may have come first
+		if p.ended != core.NoReason || len(open) == 0 && !claimed {
+			continue
+		}
+		s.srv.aside(func() {
+			s.withdrawAll(v.call, open, cause.Error())
+			if claimed {
+				_ = v.call.respondError(failure(v.why)) // the request may have been cancelled
+			}
+		})
 	}
 	for _, m := range p.released {
 		s.srv.aside(func() { _ = s.send(m) })

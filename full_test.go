@@ -162,6 +162,43 @@ func TestAStoreThatFails(t *testing.T) {
 	}
 }
 
+// One that panics has failed as well: the stream goes on, and whoever sends on it next does not wait for ever.
+func TestAStoreThatPanics(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		app, next := puppets()
+		store := panicking{eventstore.NewMemory(eventstore.MemoryConfig{}), 2}
+		c := rejointest.New(t, app, rejointest.Config{Server: rejoin.Config{Store: store, Logger: quietLogger()}})
+		call := c.CallTool("x", nil)
+		tool := next()
+		for i := range 3 {
+			require.NoError(t, tool.Progress(float64(i), 0, ""))
+		}
+		tool.returns("done")
+		require.Equal(t, "200 sse primer@0 1:progress -:progress -:progress -:result closed", last(call))
+		require.EqualValues(t, 1, c.Server().Stats().StoreFailed)
+	})
+}
+
+// panicking is a store that panics at an event of each log.
+type panicking struct {
+	eventstore.Store
+	at uint64
+}
+
+func (s panicking) Log(k eventstore.Key) eventstore.Log { return panickingLog{s.Store.Log(k), s} }
+
+type panickingLog struct {
+	eventstore.Log
+	panicking
+}
+
+func (l panickingLog) Append(ctx context.Context, seq uint64, data []byte, seal bool) error {
+	if seq == l.at {
+		panic("the store is broken")
+	}
+	return l.Log.Append(ctx, seq, data, seal)
+}
+
 // Where the store has recovered, the streams that it failed stay as they are, and others are as always.
 func TestAStoreThatFailsOnce(t *testing.T) {
 	bubble(t, func(t *testing.T) {

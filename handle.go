@@ -160,6 +160,9 @@ func (h *Handle) Request(ctx context.Context, method string, params, result any)
 		return ErrNoCall
 	}
 	raw, err := marshalParams(params)
+	if err == nil {
+		err = h.waitOver(ctx) // nobody is asked for whom nobody waits
+	}
 	if err != nil {
 		return err
 	}
@@ -181,15 +184,21 @@ func (h *Handle) Request(ctx context.Context, method string, params, result any)
 	case <-ctx.Done():
 	case <-h.c.ctx.Done():
 	}
-	cause := context.Cause(&h.c.ctx)
-	switch cause {
-	case nil:
-		cause = context.Cause(ctx)
-	case context.Canceled: //nolint:errorlint // our own: the response was made
-		cause = ErrEnded
-	}
+	cause := h.waitOver(ctx)
 	cancel(cause.Error())
 	return cause
+}
+
+// waitOver is why a question of the call has nobody any more who waits for its answer; nil: it has.
+func (h *Handle) waitOver(ctx context.Context) error {
+	switch cause := context.Cause(&h.c.ctx); cause {
+	case nil:
+		return context.Cause(ctx)
+	case context.Canceled: //nolint:errorlint // our own: the response was made
+		return ErrEnded
+	default:
+		return cause
+	}
 }
 
 // Stream names the call's stream; "" outside a call.

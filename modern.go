@@ -23,15 +23,15 @@ func modernMeta(m *jsonrpc.Message) bool {
 // serveModern hands a request of the modern era to the app's own handler, with its body as it came. It has no session, so it ends
 // with its connection, or with the server.
 func (s *Server) serveModern(w http.ResponseWriter, r *http.Request, m *jsonrpc.Message, body []byte) {
-	if s.draining.Load() {
-		s.refuse(w, refuseDraining.withID(m.ID))
-		return
-	}
-	s.modern.Add(1)
+	s.modern.Add(1) // before it asks whether it may: a drain that begins in between waits for it
 	defer func() {
 		s.modern.Add(-1)
 		s.nudge()
 	}()
+	if s.draining.Load() {
+		s.refuse(w, refuseDraining.withID(m.ID))
+		return
+	}
 	ctx, cancel := context.WithCancelCause(context.WithValue(ContextWithServer(r.Context(), s), handleKey{}, &modernCall))
 	defer cancel(nil)
 	defer context.AfterFunc(s.life, func() { cancel(ErrShutdown) })()

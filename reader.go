@@ -76,7 +76,9 @@ func (c *conn) write(o *orders, src source) (done bool, err error) {
 	if o.endRetry > 0 {
 		c.piece = sse.AppendRetry(c.buffer(), o.endRetry)
 	}
-	return true, c.flush()
+	err = c.flush()
+	c.out.limit()
+	return true, err
 }
 
 // limit is how far to write.
@@ -163,17 +165,35 @@ func (c *conn) flush() error {
 	err := c.out.send(c.piece)
 	c.piece = c.piece[:0]
 	if err != nil {
+		if c.out.took { // perhaps an id got through, and the client will come back with it: the stream is not to be given up
+			c.written(c.least())
+		}
 		return err
 	}
-	var p pass
-	c.s.mu.Lock()
-	c.s.step(core.In{Op: core.Written, Conn: c.id, Stream: c.stream, Seq: c.pos}, &p)
-	c.s.mu.Unlock()
-	c.s.finish(&p)
+	c.written(c.pos)
 	if c.pos > 0 && c.st != nil {
 		c.mark(eventstore.Mark{Written: c.pos})
 	}
 	return nil
+}
+
+// written tells the machine how far the client was served. 0: an id may have reached it.
+func (c *conn) written(seq uint64) {
+	var p pass
+	c.s.mu.Lock()
+	c.s.step(core.In{Op: core.Written, Conn: c.id, Stream: c.stream, Seq: seq}, &p)
+	c.s.mu.Unlock()
+	c.s.finish(&p)
+}
+
+// least is what the client of a request may have, if it has anything: an id. It has one by the primer already, if it was primed.
+func (c *conn) least() uint64 {
+	c.s.mu.Lock()
+	defer c.s.mu.Unlock()
+	if c.st == nil || c.st.n == 0 || c.orders.greeting == primer {
+		return 0
+	}
+	return min(c.pos, 1)
 }
 
 // mark passes a hint to the store.

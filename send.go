@@ -1,6 +1,7 @@
 package rejoin
 
 import (
+	"context"
 	"errors"
 
 	"github.com/rejoin-mcp/rejoin/core"
@@ -94,7 +95,7 @@ func (s *Session) sendOne(m *message, waited bool) error {
 // unsent tells of a message that had to wait for its turn, and went nowhere.
 func (s *Session) unsent(m *message, err error) {
 	if a := s.takeAsk(m.ask); a != nil {
-		go a.reply(nil, err)
+		go s.deliver(a, nil, err)
 		return
 	}
 	s.srv.logUnsent(s, err)
@@ -106,9 +107,7 @@ func (s *Session) append(st *stream, seq uint64, data []byte, seal bool) error {
 	if log == nil {
 		log = s.srv.cfg.Store.Log(s.logKey(st))
 	}
-	ctx, cancel := s.srv.deadline()
-	err := log.Append(ctx, seq, data, seal)
-	cancel()
+	err := s.appendTo(log, seq, data, seal)
 	switch {
 	case err == nil:
 	case errors.Is(err, eventstore.ErrGone):
@@ -121,7 +120,7 @@ func (s *Session) append(st *stream, seq uint64, data []byte, seal bool) error {
 	default:
 		s.srv.logStoreFailed(s, err)
 		log = newLocalLog(log, seq)
-		if err = log.Append(ctx, seq, data, seal); errors.Is(err, eventstore.ErrFull) {
+		if err = log.Append(context.Background(), seq, data, seal); errors.Is(err, eventstore.ErrFull) {
 			s.takeBack(st, seq)
 			s.srv.logFull(s)
 			return ErrFull
@@ -136,6 +135,16 @@ func (s *Session) append(st *stream, seq uint64, data []byte, seal bool) error {
 	}
 	return nil
 }
+
+// appendTo calls the store. One that panics has failed: whoever sends next on this stream would wait for its turn for ever.
+func (s *Session) appendTo(log eventstore.Log, seq uint64, data []byte, seal bool) (err error) {
+	ctx, cancel := s.srv.deadline()
+	defer cancel()
+	defer s.srv.recovered("eventstore.Log.Append", func() { err = errStorePanic })
+	return log.Append(ctx, seq, data, seal)
+}
+
+var errStorePanic = errors.New("the store panicked")
 
 // stored makes an appended event visible to readers.
 func (s *Session) stored(st *stream, seq uint64, log eventstore.Log, size int) (dropped, over bool) {

@@ -14,6 +14,7 @@ type writer struct {
 	flushes []func() error
 	timeout time.Duration
 	rolls   bool // write deadlines work
+	took    bool // it has taken something: some of that may have left, whatever it says later
 }
 
 // newWriter probes how w can flush. A writer may offer Flush and yet send nothing, when what it wraps offers none but can be
@@ -82,19 +83,22 @@ func (w *writer) json(status int, body []byte) error {
 	h["Content-Type"] = jsonType
 	h["Content-Length"] = []string{strconv.Itoa(len(body))}
 	w.w.WriteHeader(status)
-	return w.send(body)
+	err := w.send(body)
+	w.limit() // some middleware writes only when the handler has returned
+	return err
 }
 
 // send writes and flushes; where nothing can be flushed, it leaves with the end of the handler. The deadline is rolled forward for
-// each part, so that a stream may last as long as it likes and a reader that has stopped is noticed.
+// each part, so that a stream may last as long as it likes and a reader that has stopped is noticed. It is lifted when all has
+// left: HTTP/2 ends a stream whose deadline passes also where nothing is being written.
 func (w *writer) send(piece []byte) error {
 	for len(piece) > 0 {
 		part := piece[:min(len(piece), maxPiece)]
 		piece = piece[len(part):]
-		if w.timeout > 0 && w.rolls {
-			w.rolls = w.rc.SetWriteDeadline(time.Now().Add(w.timeout)) == nil
-		}
-		if _, err := w.w.Write(part); err != nil {
+		w.limit()
+		n, err := w.w.Write(part)
+		w.took = w.took || n > 0
+		if err != nil {
 			return err
 		}
 	}
@@ -103,5 +107,15 @@ func (w *writer) send(piece []byte) error {
 			return err
 		}
 	}
+	if w.timeout > 0 && w.rolls {
+		_ = w.rc.SetWriteDeadline(time.Time{}) // it worked before
+	}
 	return nil
+}
+
+// limit rolls the write deadline forward. Also before the handler returns: what ends the response is written after that.
+func (w *writer) limit() {
+	if w.timeout > 0 && w.rolls {
+		w.rolls = w.rc.SetWriteDeadline(time.Now().Add(w.timeout)) == nil
+	}
 }

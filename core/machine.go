@@ -126,8 +126,8 @@ func (m *Machine) Deadline() time.Time {
 // CanPoll reports whether the client polls. Unknown, so false, until Opened.
 func (m *Machine) CanPoll() bool { return m.polls }
 
-// Running counts the request streams whose requests are not all answered.
-func (m *Machine) Running() int { return m.running }
+// Running counts the requests that are not answered.
+func (m *Machine) Running() int { return m.pending }
 
 // Unfetched counts the ended request streams that were not written out to a client yet.
 func (m *Machine) Unfetched() int { return m.unread.n }

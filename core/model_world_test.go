@@ -229,13 +229,14 @@ func (w *world) compare() {
 			continue
 		}
 		if !l.ended {
-			running++
+			open, _ := l.opens()
+			running += open
 		} else if l.sent < len(l.msgs) {
 			unfetched++
 		}
 	}
 	w.must(len(w.live) == w.m.conns, "connections are counted")
-	w.must(running == w.m.Running(), "streams that run are counted")
+	w.must(running == w.m.Running(), "requests that run are counted")
 	w.must(unfetched == w.m.Unfetched(), "streams that were not fetched are counted")
 	due, at := w.due(), never
 	if d := w.m.Deadline(); !d.IsZero() {

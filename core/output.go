@@ -56,7 +56,8 @@ const (
 	Discard
 	// CancelApp cancels the context of the request ID of the stream, with Reason as its cause.
 	CancelApp
-	// Fail answers the request ID of the stream with an error for Reason: step Reply with it.
+	// Fail answers the request ID of the stream with an error for Reason: step Reply with it. It follows a CancelApp of the same
+	// request.
 	Fail
 	// Strand says that no client can ever read the stream: what waits for an answer through it never gets one.
 	Strand

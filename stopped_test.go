@@ -1,0 +1,245 @@
+package rejoin_test
+
+import (
+	"context"
+	"io"
+	"log/slog"
+	"net"
+	"net/http"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/rejoin-mcp/rejoin"
+	stdadapter "github.com/rejoin-mcp/rejoin/adapters/stdlib"
+	"github.com/rejoin-mcp/rejoin/eventstore"
+	"github.com/rejoin-mcp/rejoin/rejointest"
+)
+
+// pour sends so much progress at once, each of 5 KB, and returns what of it was taken, as numbers.
+func pour(t *testing.T, tool *puppet, n int) (taken []int) {
+	t.Helper()
+	began := time.Now()
+	big := strings.Repeat("x", 5000)
+	for i := range n {
+		err := tool.Progress(float64(i), 0, big)
+		if err == nil {
+			taken = append(taken, i)
+			continue
+		}
+		require.ErrorIs(t, err, rejoin.ErrFull)
+	}
+	require.Zero(t, time.Since(began), "the tool never waits for its client")
+	return taken
+}
+
+// A client that stops reading delays nobody: not its tool, not the other calls of its session, not other sessions. When it comes back it
+// gets everything. It may have stopped at any time: before it read a byte, or later.
+func TestAReaderThatStops(t *testing.T) {
+	for name, test := range map[string]struct {
+		begun bool // it has read something before
+		n     int  // messages
+		back  func(c *rejointest.Client, call *rejointest.Call)
+	}{
+		"it takes over":                          {true, 2000, func(_ *rejointest.Client, call *rejointest.Call) { call.Poll() }},
+		"it comes back after the write time-out": {true, 400, timedOut},
+		"it had read nothing yet":                {false, 400, timedOut},
+	} {
+		t.Run(name, func(t *testing.T) {
+			bubble(t, func(t *testing.T) {
+				app, next := puppets()
+				store := eventstore.NewMemory(eventstore.MemoryConfig{SessionBytes: 32 << 20})
+				c := rejointest.New(t, app, rejointest.Config{Server: rejoin.Config{Store: store, Policy: rejoin.Policy{StreamAfter: -1}}})
+				call := c.CallTool("x", nil)
+				tool := next()
+				from := 0
+				if test.begun {
+					require.NoError(t, tool.Notify("notifications/x", nil))
+					call.WaitMessages(1)
+					from = 1
+				}
+				call.Freeze()
+				require.Equal(t, upTo(test.n), pour(t, tool, test.n))
+				require.Less(t, len(call.Messages()), 20, "it does not read")
+				atOnce(t, "another call", func() {
+					other := c.CallTool("y", nil)
+					next := next()
+					require.NoError(t, next.Progress(0, 0, ""))
+					next.returns("done")
+					require.Equal(t, "200 sse primer@0 1:progress 2:result closed", last(other))
+				})
+				atOnce(t, "the standalone stream", func() {
+					require.NoError(t, tool.Session().Notify(context.Background(), "notifications/x", nil))
+					require.Equal(t, "200 sse primer@0 1:x open", last(c.Listen()))
+				})
+				atOnce(t, "another session", func() {
+					_, res := post(t, c, initialize, "Mcp-Session-Id", "")
+					body, _ := post(t, c, ping, "Mcp-Session-Id", res.Header.Get("Mcp-Session-Id"))
+					require.Equal(t, "result", shape(body))
+				})
+				atOnce(t, "the response", func() { tool.returns("done") })
+				test.back(c, call)
+				require.Equal(t, `"done"`, string(call.Result()))
+				require.Equal(t, upTo(test.n), progress(t, call.Messages()))
+				require.Len(t, call.Messages(), from+test.n+1)
+				require.Zero(t, c.Server().Stats().Full)
+				require.Zero(t, c.Server().Stats().Evicted)
+			})
+		})
+	}
+}
+
+// timedOut lets the server give the connection up. What it wrote before, and the client has not read, still comes: maybe only an id.
+func timedOut(c *rejointest.Client, call *rejointest.Call) {
+	elapse(31 * time.Second) // WriteTimeout is 30 s
+	synctest.Wait()
+	call.Thaw()
+	for range 3 {
+		if call.Open() > 0 {
+			elapse(31 * time.Second)
+		}
+	}
+	call.Poll()
+}
+
+// With the default limits there is no room for that. The tool is told so, it is counted, and logged once; what was taken arrives, in
+// order, and so does the response.
+func TestAReaderThatStopsWhereThereIsNoRoom(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		app, next := puppets()
+		said := &lines{}
+		c := rejointest.New(t, app, rejointest.Config{Server: rejoin.Config{Logger: slog.New(slog.NewTextHandler(said, nil))}})
+		call := c.CallTool("x", nil)
+		tool := next()
+		require.NoError(t, tool.Notify("notifications/x", nil))
+		call.WaitMessages(1)
+		call.Freeze()
+		taken := pour(t, tool, 2000)
+		require.Greater(t, len(taken), 500, "of 4 MiB")
+		require.Less(t, len(taken), 1000, "of 4 MiB")
+		require.Equal(t, upTo(len(taken)), taken, "and no more is taken before there is room")
+		require.EqualValues(t, 2000-len(taken), c.Server().Stats().Full)
+		require.Equal(t, 1, said.count("no room"))
+		require.Zero(t, c.Server().Stats().Evicted)
+		atOnce(t, "the response", func() { tool.returns(strings.Repeat("y", 100_000)) })
+		call.Poll()
+		require.Len(t, string(call.Result()), 100_002)
+		require.Equal(t, taken, progress(t, call.Messages()))
+		require.Len(t, call.Messages(), 1+len(taken)+1)
+	})
+}
+
+// lines is what was logged.
+type lines struct {
+	mu  sync.Mutex
+	all []string
+}
+
+func (l *lines) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.all = append(l.all, string(p))
+	return len(p), nil
+}
+
+func (l *lines) count(what string) (n int) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, line := range l.all {
+		if strings.Contains(line, what) {
+			n++
+		}
+	}
+	return n
+}
+
+// WriteTimeout is for a write that gets stuck, not for a stream that is silent: that still ends cleanly, also where nothing is left to
+// be written but the end itself.
+func TestAStreamThatWasSilentForLongEndsCleanly(t *testing.T) {
+	for name, end := range map[string]func(c *rejointest.Client, call *rejointest.Call){
+		"cancelled": func(_ *rejointest.Client, call *rejointest.Call) { call.Cancel("") },
+		"DELETE":    func(c *rejointest.Client, _ *rejointest.Call) { c.Delete() },
+	} {
+		t.Run(name, func(t *testing.T) {
+			bubble(t, func(t *testing.T) {
+				app, next := puppets()
+				c := rejointest.New(t, app, rejointest.Config{Server: rejoin.Config{KeepAlive: -1, WriteTimeout: time.Second}})
+				call := c.CallTool("x", nil)
+				require.NoError(t, next().Progress(0, 0, ""))
+				elapse(time.Minute)
+				end(c, call)
+				require.Equal(t, "200 sse primer@0 1:progress closed", last(call))
+			})
+		})
+	}
+}
+
+// A reader may stop where nothing is missing but the end of the response, which the server writes when the handler has returned. That, too,
+// is waited for no longer than WriteTimeout.
+func TestAReaderThatStopsAtTheVeryEnd(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		x := &torn{t: t, closes: true}
+		lis := &pipes{conns: make(chan net.Conn), closed: make(chan struct{})}
+		x.serve(lis)
+		x.do = x.dialled(lis.dial, func(c net.Conn) { c.Close() })
+		x.open()
+		x.goOn["x"], x.returned["x"] = make(chan struct{}), make(chan struct{})
+		defer close(x.goOn["x"])
+		body, _ := x.do(x.request(http.MethodPost, `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"x"}}`))
+		var got []byte
+		for b := make([]byte, 1); strings.Count(string(got), "retry: ") < 2 || !strings.HasSuffix(string(got), "\n\n\r\n"); {
+			_, err := body.Read(b)
+			require.NoError(t, err)
+			got = append(got, b...)
+		}
+		serving := func() (n int) {
+			for _, stack := range goroutines() {
+				if strings.Contains(stack, "net/http.(*conn).serve(") {
+					n++
+				}
+			}
+			return n
+		}
+		require.Equal(t, 1, serving(), "it cannot write the end")
+		elapse(31 * time.Second)
+		require.Zero(t, serving())
+	})
+}
+
+// HTTP/2 resets a stream when its deadline passes, whether or not something is being written.
+func TestASilentStreamOfHTTP2(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		app, next := puppets()
+		srv, err := rejoin.NewServer(app, rejoin.Config{KeepAlive: -1})
+		require.NoError(t, err)
+		protocols := &http.Protocols{}
+		protocols.SetUnencryptedHTTP2(true)
+		lis := &pipes{conns: make(chan net.Conn), closed: make(chan struct{})}
+		hs := &http.Server{Handler: stdadapter.New(srv), Protocols: protocols}
+		transport := &http.Transport{Protocols: protocols, DialContext: func(context.Context, string, string) (net.Conn, error) { return lis.dial(), nil }}
+		go func() { _ = hs.Serve(lis) }()
+		defer func() { srv.Close(); hs.Close(); transport.CloseIdleConnections() }()
+		send := func(session, body string) *http.Response {
+			r := request(t, http.MethodPost, body)
+			r.URL.Scheme, r.URL.Host = "http", "127.0.0.1"
+			if session != "" {
+				r.Header.Set("Mcp-Session-Id", session)
+			}
+			res, err := transport.RoundTrip(r)
+			require.NoError(t, err)
+			require.Equal(t, 2, res.ProtoMajor)
+			return res
+		}
+		session := send("", initialize).Header.Get("Mcp-Session-Id")
+		res := send(session, `{"jsonrpc":"2.0","id":7,"method":"tools/call","params":{"name":"x"}}`)
+		elapse(time.Hour)
+		next().returns("done")
+		body, err := io.ReadAll(res.Body)
+		require.NoError(t, err)
+		require.Contains(t, string(body), `"result":"done"`)
+	})
+}
