@@ -37,13 +37,11 @@ func (s *Server) serveGet(w http.ResponseWriter, r *http.Request) {
 
 func (s *Server) checkGet(r *http.Request) (refusal, bool) {
 	version := r.Header.Get(versionHeader)
-	if core.IsModern(version) {
-		if s.cfg.Eras == Legacy {
-			return refuseModern, false
-		}
-		f := refuseMethod
-		f.allow, f.message = "POST", "there is no GET in this version"
-		return f, false
+	switch {
+	case s.cfg.Eras == Modern, core.IsModern(version) && s.cfg.Eras == Both:
+		return refuseLegacyMethod(http.MethodGet), false
+	case core.IsModern(version):
+		return refuseModern, false
 	}
 	if f, ok := checkVersion(version); !ok {
 		return f, false
@@ -88,9 +86,8 @@ func (s *Server) serveDelete(w http.ResponseWriter, r *http.Request) {
 	version := r.Header.Get(versionHeader)
 	f, ok := checkVersion(version)
 	switch {
-	case core.IsModern(version) && s.cfg.Eras != Legacy:
-		f, ok = refuseMethod, false
-		f.allow, f.message = "POST", "there is no DELETE in this version"
+	case s.cfg.Eras == Modern, core.IsModern(version) && s.cfg.Eras == Both:
+		f, ok = refuseLegacyMethod(http.MethodDelete), false
 	case core.IsModern(version):
 		f, ok = refuseModern, false
 	}

@@ -19,8 +19,9 @@ const (
 // servePost reads first and refuses then: a refusal must carry the request's id.
 func (s *Server) servePost(w http.ResponseWriter, r *http.Request) {
 	body, tooLarge, err := readBody(w, r, s.cfg.MaxBodyBytes)
-	if err != nil {
-		s.refuse(w, badRequest("the body could not be read"))
+	if err != nil { // the client has stopped sending, and may read all the same
+		m, _ := jsonrpc.Parse(body, maxJSONDepth)
+		s.refuse(w, badRequest("the body could not be read").withID(m.ID))
 		return
 	}
 	batch := jsonrpc.IsBatch(body)
@@ -70,6 +71,10 @@ func (s *Server) checkPost(r *http.Request, m *jsonrpc.Message, tooLarge bool, p
 	case !isJSON(r.Header.Get("Content-Type")):
 		return refusal{
 			status: http.StatusUnsupportedMediaType, code: CodeInvalidRequest, message: "Content-Type must be application/json",
+		}, false
+	case parse != nil && encoded(r.Header["Content-Encoding"]): // where a middleware has decoded it, the header may still be there
+		return refusal{
+			status: http.StatusUnsupportedMediaType, code: CodeInvalidRequest, message: "Content-Encoding is not supported: send the body as it is",
 		}, false
 	case errors.As(parse, &syntax):
 		return refusal{status: http.StatusBadRequest, code: syntax.Code, message: syntax.Reason}, false

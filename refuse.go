@@ -72,6 +72,9 @@ var (
 	refuseMethod = refusal{
 		status: http.StatusMethodNotAllowed, code: CodeInvalidRequest, allow: "GET, POST, DELETE", message: "use GET, POST or DELETE",
 	}
+	refuseModernMethod = refusal{
+		status: http.StatusMethodNotAllowed, code: CodeInvalidRequest, allow: "POST", message: "use POST: only the modern era is served (Config.Eras)",
+	}
 	refuseLongID = badRequest("the id is longer than %d bytes", maxIDBytes)
 	// An error that is not one of the modern era's makes every client of both eras fall back to initialize.
 	refuseModern = refusal{
@@ -79,6 +82,13 @@ var (
 		message: "this server speaks " + strings.Join(legacyVersions, ", ") + " (Config.Eras): send initialize",
 	}
 )
+
+// refuseLegacyMethod refuses a verb that the modern era does not know.
+func refuseLegacyMethod(method string) refusal {
+	f := refuseModernMethod
+	f.message = "there is no " + method + " in this version: use POST"
+	return f
+}
 
 // refusalOf is how the machine's refusal of a connection is answered.
 func refusalOf(why core.Reason) refusal {

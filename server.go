@@ -75,6 +75,10 @@ func (s *Server) Serve(w http.ResponseWriter, r *http.Request) {
 	case http.MethodDelete:
 		s.serveDelete(w, r)
 	default:
+		if s.cfg.Eras == Modern {
+			s.refuse(w, refuseModernMethod)
+			return
+		}
 		s.refuse(w, refuseMethod)
 	}
 }

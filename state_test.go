@@ -118,6 +118,19 @@ var stateTable = []struct {
 		{state: "attached", auto: "200 sse <greet>@0 1:progress 2:error(-32000,2) shutdown closed", cause: rejoin.ErrShutdown},
 		{state: "none", auto: "404 error(-32001,null) answered", cause: rejoin.ErrShutdown}, // with the session
 	}},
+	{"the end of a drain", func(s *scene) {
+		done := drains(s.t, s.c.Server(), time.Minute)
+		elapse(time.Minute)
+		require.Equal(s.t, &rejoin.DrainError{Running: 1}, <-done)
+	}, []stateCell{
+		{
+			state: "undecided", auto: "200 error(-32000,2) shutdown answered", sse: "200 sse <greet>@0 1:error(-32000,2) shutdown closed",
+			json: "200 error(-32000,2) shutdown answered", cause: rejoin.ErrShutdown,
+		},
+		{state: "stranded", auto: "cut", cause: rejoin.ErrShutdown},
+		{state: "attached", auto: "200 sse <greet>@0 1:progress 2:error(-32000,2) shutdown closed", cause: rejoin.ErrShutdown},
+		{state: "none", auto: "404 error(-32001,null) answered", cause: rejoin.ErrShutdown}, // with the session
+	}},
 	{"DELETE", func(s *scene) { s.c.Delete() }, []stateCell{
 		{state: "undecided", auto: "404 error(-32001,null) answered", cause: rejoin.ErrSessionEnded},
 		{state: "stranded", auto: "cut", cause: rejoin.ErrSessionEnded},
@@ -126,7 +139,9 @@ var stateTable = []struct {
 	}},
 	{"the app's end of the session", func(s *scene) { s.tool.Session().End(nil) }, []stateCell{
 		{state: "undecided", auto: "404 error(-32001,null) answered", cause: rejoin.ErrSessionEnded},
+		{state: "stranded", auto: "cut", cause: rejoin.ErrSessionEnded},
 		{state: "attached", auto: "200 sse <greet>@0 1:progress closed", cause: rejoin.ErrSessionEnded},
+		{state: "none", auto: "404 error(-32001,null) answered", cause: rejoin.ErrSessionEnded},
 	}},
 }
 
@@ -201,6 +216,7 @@ func walk(t *testing.T, do func(*scene), cell *stateCell, version string, mode r
 	}
 	now, old, err := cell.want(version, mode)
 	require.Equal(t, now, last(s.call), "%s", s.call)
+	requireHead(t, s.call.Header(), headOfStory(now)...)
 	if old != "" {
 		lines := story(s.call)
 		require.Equal(t, old, lines[len(lines)-2], "%s", s.call)
@@ -215,6 +231,19 @@ func walk(t *testing.T, do func(*scene), cell *stateCell, version string, mode r
 	if cell.state == "stranded" && s.tool.cause() != nil {
 		require.LessOrEqual(t, s.c.Server().Stats().Streams, int64(1), "of a stream that nobody can come back for, nothing is kept")
 	}
+}
+
+// headOfStory is what the head of an answer says, going by its story.
+func headOfStory(story string) []string {
+	switch status, rest, _ := strings.Cut(story, " "); {
+	case strings.HasPrefix(rest, "sse") && status == "200":
+		return streamHead
+	case strings.HasPrefix(rest, "sse"): // 204
+		return []string{"Content-Type", "text/event-stream"}
+	case strings.HasPrefix(rest, "result"), strings.HasPrefix(rest, "error"):
+		return []string{"Content-Type", "application/json"}
+	}
+	return nil
 }
 
 // Invariant 2: a plain JSON answer is not recorded, and nothing is kept of it.

@@ -75,6 +75,8 @@ func Faults(t *testing.T, s Subject, names ...string) (complaints []string) {
 // The rules by name, for Faults.
 const (
 	Paths      = "both spellings of the path on every verb"
+	Refusals   = "every refusal is the server's own"
+	Answers    = "every answer is the server's own"
 	Polling    = "a call survives its connections"
 	Own        = "a tool reads its own values when its request is over"
 	OwnAtOnce  = "a tool reads its own values among many"
@@ -104,6 +106,8 @@ func (r rule) skip(s Subject) string {
 
 var rules = []rule{
 	{Paths, false, paths},
+	{Refusals, false, refusals},
+	{Answers, false, answers},
 	{Polling, false, polling},
 	{Own, false, ownValues},
 	{OwnAtOnce, false, ownValuesAtOnce},

@@ -109,6 +109,10 @@ func (r *router) mount(s *rejoin.Server, route string) http.Handler {
 		case r.flaw == "takes the cursor away":
 			q.Header.Del(cursorHeader)
 		}
+		w, ok = meddle(r.flaw, w, q)
+		if !ok {
+			return
+		}
 		l := r.take()
 		defer r.give(l)
 		l.lend(w, map[string]string{"user": q.Header.Get(UserHeader), "tenant": tenant})

@@ -1,0 +1,271 @@
+package adaptertest
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"strconv"
+	"strings"
+
+	"github.com/rejoin-mcp/rejoin"
+	"github.com/rejoin-mcp/rejoin/rejointest"
+)
+
+// maxBody is Config.MaxBodyBytes of the exam's server. It is small, so that a router's own limit would be noticed as well.
+const maxBody = 64 << 10
+
+const (
+	notification = `{"jsonrpc":"2.0","method":"notifications/x"}`
+	response     = `{"jsonrpc":"2.0","id":"s.1","result":{}}`
+	unknownTool  = `{"jsonrpc":"2.0","id":"p","method":"no/such/method"}`
+)
+
+// door is one request and how it is answered. What is not said is: POST, of the session, a JSON-RPC error with this code and id, and no
+// more header fields than Content-Type.
+type door struct {
+	name   string
+	method string
+	body   string
+	header []string // names and values in turn; "": a field left out. A name that comes twice has two lines
+	status int
+	code   int    // 0: no error, and no body but for a status of 200
+	id     string // ""; null
+	allow  string
+	retry  string // Retry-After
+	kind   string // Content-Type; "": that of JSON where there is a body
+}
+
+// refusedAtTheDoor are refusals, one of each kind that a router could take away or change: what it could answer itself, or know better.
+var refusedAtTheDoor = []door{
+	{name: "a foreign origin", body: ping, header: []string{"Origin", "https://evil.example"}, status: 403, code: -32600},
+	{name: "a body over the limit", body: ping + strings.Repeat(" ", maxBody), status: 413, code: -32600, id: `"p"`},
+	{name: "no type", body: ping, header: []string{"Content-Type", ""}, status: 415, code: -32600, id: `"p"`},
+	{name: "a form", body: ping, header: []string{"Content-Type", "application/x-www-form-urlencoded"}, status: 415, code: -32600, id: `"p"`},
+	{name: "a multipart form", body: ping, header: []string{"Content-Type", "multipart/form-data; boundary=x"}, status: 415, code: -32600, id: `"p"`},
+	{name: "an Accept of neither", body: ping, header: []string{"Accept", "text/html"}, status: 406, code: -32600, id: `"p"`},
+	{name: "initialize without JSON", body: initialize, header: []string{sessionHeader, "", "Accept", "text/event-stream"}, status: 406, code: -32600, id: "1"},
+	{name: "no JSON", body: `{"id":"p",`, status: 400, code: -32700, id: `"p"`},
+	{name: "nothing", status: 400, header: []string{"Content-Type", "application/json"}, code: -32700},
+	{name: "an unknown version", body: ping, header: []string{"mcp-protocol-version", "x"}, status: 400, code: -32600, id: `"p"`},
+	{name: "a modern version", body: ping, header: []string{"MCP-Protocol-Version", "2026-07-28"}, status: 400, code: -32600, id: `"p"`},
+	{name: "no session", body: ping, header: []string{sessionHeader, ""}, status: 400, code: -32600, id: `"p"`},
+	{name: "two sessions", body: ping, header: []string{sessionHeader, "x", sessionHeader, "y"}, status: 400, code: -32600, id: `"p"`},
+	{name: "an unknown session", body: ping, header: []string{sessionHeader, "nobody"}, status: 404, code: -32001},
+	{name: "initialize in its own session", body: initialize, status: 400, code: -32600, id: "1"},
+	{name: "a batch", body: "[" + ping + "]", status: 400, code: -32600},
+	{name: "a notification to nobody", body: notification, header: []string{sessionHeader, "nobody"}, status: 404, code: -32001},
+
+	{name: "a GET that takes no stream", method: "GET", header: []string{"Accept", "application/json"}, status: 406, code: -32600},
+	{name: "a GET of an unknown version", method: "GET", header: []string{"MCP-PROTOCOL-VERSION", "x"}, status: 400, code: -32600},
+	{name: "a GET with an unknown cursor", method: "GET", header: []string{"LAST-EVENT-ID", "garbage"}, status: 400, code: -32600},
+	{name: "a GET with two cursors", method: "GET", header: []string{cursorHeader, "a", cursorHeader, "b"}, status: 400, code: -32600},
+	{name: "a GET with two sessions", method: "GET", header: []string{sessionHeader, "x", sessionHeader, "y"}, status: 400, code: -32600},
+	{name: "a GET of nobody's", method: "GET", header: []string{sessionHeader, "nobody"}, status: 404, code: -32001},
+	{name: "a DELETE of nobody's", method: "DELETE", header: []string{sessionHeader, "nobody"}, status: 404, code: -32001},
+	{name: "a DELETE without a session", method: "DELETE", header: []string{sessionHeader, ""}, status: 400, code: -32600},
+	{name: "a preflight of a browser", method: "OPTIONS", header: []string{"Access-Control-Request-Method", "POST"}, status: 405, code: -32600, allow: allowed},
+	{name: "HEAD", method: "HEAD", status: 405, code: -32600, allow: allowed},
+	{name: "PUT", method: "PUT", body: ping, status: 405, code: -32600, allow: allowed},
+	{name: "a verb that is overridden", method: "PUT", header: []string{"X-HTTP-Method-Override", "POST"}, body: ping, status: 405, code: -32600, allow: allowed},
+}
+
+// taken are answers that a router could spoil.
+var taken = []door{
+	{name: "a ping", body: ping, status: 200},
+	{name: "a body at the limit", body: ping + strings.Repeat(" ", maxBody-len(ping)), status: 200},
+	{name: "a type with parameters", body: ping, header: []string{"content-type", "Application/JSON; charset=utf-8"}, status: 200},
+	{name: "the same session twice", body: ping, header: []string{sessionHeader, "own", sessionHeader, "own"}, status: 200},
+	{name: "a session in other case", body: ping, header: []string{"mcp-session-id", "own"}, status: 200},
+	{name: "a cursor on a POST", body: ping, header: []string{cursorHeader, "garbage"}, status: 200},
+	{name: "a tool's error", body: unknownTool, status: 200, code: rejoin.CodeMethodNotFound, id: `"p"`},
+	{name: "a notification", body: notification, status: 202},
+	{name: "a response", body: response, status: 202, header: []string{"Accept", "text/html"}},
+}
+
+// All refusals are the server's own, to the last header field and byte, wherever it is mounted.
+func refusals(e *exam) {
+	mounts := []func(*rejoin.Server) http.Handler{e.mount("/mcp")}
+	if e.Lend != nil {
+		mounts = append(mounts, e.lend)
+	}
+	for _, mount := range mounts {
+		for _, slash := range []string{"", "/"} {
+			c, s := e.doors(rejoin.Config{MaxBodyBytes: maxBody}, mount)
+			for _, d := range refusedAtTheDoor {
+				e.open(c, "/mcp"+slash, s, d)
+			}
+			left := c.Server().Stats()
+			if left.Refused != int64(len(refusedAtTheDoor)) || left.Sessions != 1 || left.Streams != 1 || left.Connections != 0 {
+				e.Errorf("after %d refusals: %+v", len(refusedAtTheDoor), left)
+			}
+			e.open(c, "/mcp"+slash, s, taken[0]) // and the session lives
+		}
+	}
+	e.full()
+	e.draining()
+}
+
+func (e *exam) lend(s *rejoin.Server) http.Handler { return e.Lend(e, s, "/mcp", "/admin", admin) }
+
+// Where there is no room for a session, or no time, a client is told when to come back.
+func (e *exam) full() {
+	c, s := e.doors(rejoin.Config{MaxSessions: 1, NoStandalone: true}, e.mount("/mcp"))
+	none := []string{sessionHeader, ""}
+	e.open(c, "/mcp", s, door{name: "one session too many", body: initialize, header: none, status: 503, code: -32000, id: "1", retry: "1"})
+	e.open(c, "/mcp", s, door{name: "a GET where there is none", method: "GET", status: 405, code: -32600, allow: "POST, DELETE"})
+}
+
+func (e *exam) draining() {
+	c, s := e.doors(rejoin.Config{}, e.mount("/mcp"))
+	if err := c.Server().Drain(e.Context()); err != nil {
+		e.Errorf("Drain: %v", err)
+	}
+	for _, d := range []door{
+		{name: "initialize while draining", body: initialize, header: []string{sessionHeader, ""}, status: 503, code: -32000, id: "1", retry: "1"},
+		{name: "a request while draining", body: ping, status: 503, code: -32000, id: `"p"`, retry: "1"},
+		{name: "a GET while draining", method: "GET", status: 503, code: -32000, retry: "1"},
+		{name: "a notification while draining", body: notification, status: 202},
+		{name: "a DELETE while draining", method: "DELETE", status: 204},
+		{name: "a second DELETE", method: "DELETE", status: 404, code: -32001},
+	} {
+		e.open(c, "/mcp", s, d)
+	}
+}
+
+// Answers are the server's own likewise: those without a body have none, and a client that is behind with nothing is told so.
+func answers(e *exam) {
+	for _, slash := range []string{"", "/"} {
+		c, s := e.doors(rejoin.Config{MaxBodyBytes: maxBody}, e.mount("/mcp"))
+		path := "/mcp" + slash
+		for _, d := range taken {
+			e.open(c, path, s, d)
+		}
+		stream := e.send(c, s.request(path, door{body: ping, header: []string{"accept", "text/event-stream"}}))
+		e.isStream(stream, "a ping whose client takes only a stream")
+		at, ok := parseStream(stream.body)
+		if !ok || len(at.messages) != 1 || at.cursor == "" {
+			e.Errorf("a ping whose client takes only a stream: %q", stream.body)
+		}
+		e.open(c, path, s, door{
+			name: "a poll with nothing left", method: "GET", header: []string{"last-event-id", at.cursor}, status: 204, kind: "text/event-stream",
+		})
+		e.open(c, path, s, door{name: "a DELETE", method: "DELETE", header: []string{cursorHeader, "garbage"}, status: 204})
+		e.open(c, path, s, door{name: "a second DELETE", method: "DELETE", status: 404, code: -32001})
+		e.open(c, path, s, door{name: "a poll of an ended session", method: "GET", header: []string{cursorHeader, at.cursor}, status: 404, code: -32001})
+	}
+}
+
+// own is the session of the exam's client.
+type own string
+
+func (e *exam) doors(cfg rejoin.Config, mount func(*rejoin.Server) http.Handler) (*rejointest.Client, own) {
+	e.Helper()
+	var session own
+	empty := app(func(context.Context, *rejoin.Request) (any, error) {
+		return nil, rejoin.Errorf(rejoin.CodeMethodNotFound, "there is nothing here")
+	})
+	c := rejointest.New(e, empty, rejointest.Config{Server: cfg, Handler: func(srv *rejoin.Server) http.Handler {
+		next := mount(srv)
+		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			if id := r.Header.Get(sessionHeader); session == "" {
+				session = own(id) // the client's first comes with initialized
+			}
+			next.ServeHTTP(w, r)
+		})
+	}})
+	return c, session
+}
+
+func (s own) request(path string, d door) *http.Request {
+	method := d.method
+	if method == "" {
+		method = http.MethodPost
+	}
+	r := request(method, path, d.body)
+	for i := 0; i < len(d.header); i += 2 {
+		delete(r.Header, http.CanonicalHeaderKey(d.header[i]))
+	}
+	for i := 0; i < len(d.header); i += 2 {
+		name, value := d.header[i], d.header[i+1]
+		if canonical := http.CanonicalHeaderKey(name); value == "" || name != canonical {
+			r.Header[canonical] = nil // the client sends its own where there is none
+		}
+		if value == "own" {
+			value = string(s)
+		}
+		if value != "" {
+			r.Header[name] = append(r.Header[name], value) // as it is spelled
+		}
+	}
+	return r
+}
+
+// open sends a request and compares all of its answer.
+func (e *exam) open(c *rejointest.Client, path string, s own, d door) {
+	e.Helper()
+	r := s.request(path, d)
+	a := e.send(c, r)
+	kind := d.kind
+	if kind == "" && (d.code != 0 || d.status == http.StatusOK) {
+		kind = "application/json"
+	}
+	bad := func(format string, args ...any) {
+		e.Helper()
+		e.Errorf("%s: %s %s: %s: %+v", d.name, r.Method, path, fmt.Sprintf(format, args...), a)
+	}
+	if a.status != d.status {
+		bad("the status is not %d", d.status)
+	}
+	for name, want := range map[string]string{
+		"Content-Type": kind, "Allow": d.allow, "Retry-After": d.retry, sessionHeader: "", "Location": "", "Content-Encoding": "",
+		"Cache-Control": "", "X-Accel-Buffering": "", "X-Content-Type-Options": "",
+	} {
+		if got := strings.Join(a.header.Values(name), "; "); got != want {
+			bad("%s is %q, not %q", name, got, want)
+		}
+	}
+	if n := a.header.Get("Content-Length"); n != "" && r.Method != http.MethodHead && n != strconv.Itoa(len(a.body)) {
+		bad("Content-Length is %s", n)
+	}
+	switch {
+	case r.Method == http.MethodHead, d.code == 0 && d.status != http.StatusOK:
+		if a.body != "" {
+			bad("there is a body")
+		}
+	case d.code == 0:
+		if a.body != pong {
+			bad("the body is not the answer")
+		}
+	default:
+		e.isError(a.body, d, bad)
+	}
+}
+
+// isError checks that a body is one JSON-RPC error.
+func (e *exam) isError(body string, d door, bad func(string, ...any)) {
+	e.Helper()
+	var m struct {
+		Version string          `json:"jsonrpc"`
+		ID      json.RawMessage `json:"id"`
+		Error   *struct {
+			Code    int             `json:"code"`
+			Message string          `json:"message"`
+			Data    json.RawMessage `json:"data"`
+		} `json:"error"`
+	}
+	in := json.NewDecoder(strings.NewReader(body))
+	in.DisallowUnknownFields()
+	id := d.id
+	if id == "" {
+		id = "null"
+	}
+	switch err := in.Decode(&m); {
+	case err != nil || in.More() || m.Version != "2.0" || m.Error == nil:
+		bad("the body is no JSON-RPC error")
+	case m.Error.Code != d.code || m.Error.Message == "":
+		bad("the code is not %d, or there is no message", d.code)
+	case string(m.ID) != id:
+		bad("the id is not %s", id)
+	}
+}

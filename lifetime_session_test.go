@@ -1,0 +1,182 @@
+package rejoin_test
+
+import (
+	"net/http"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/rejoin-mcp/rejoin"
+	"github.com/rejoin-mcp/rejoin/rejointest"
+)
+
+// lasts requires that something holds for so long from now and no longer: to the instant, with a slack of a nanosecond. More allows
+// for what the wire rounds: a retry is told in milliseconds.
+func lasts(t *testing.T, d, slack time.Duration, what string, holds func() bool) {
+	t.Helper()
+	elapse(d - slack)
+	synctest.Wait()
+	require.True(t, holds(), "%s: a moment too early", what)
+	elapse(slack)
+	if slack > time.Nanosecond {
+		elapse(slack)
+	}
+	synctest.Wait()
+	require.False(t, holds(), "%s: it should have ended by now", what)
+}
+
+// What a session's time counts from: the last thing that its client did, or was told to do. What is refused at the door, or comes from
+// others, or is said by the server, is no sign of life.
+func TestWhatKeepsASession(t *testing.T) {
+	const (
+		ttl   = 10 * time.Minute
+		after = 5 * time.Minute // of silence, it happens
+	)
+	for name, test := range map[string]struct {
+		do   func(t *testing.T, c *rejointest.Client, next func() *puppet)
+		more time.Duration // from the end of do on
+	}{
+		"nothing": {func(*testing.T, *rejointest.Client, func() *puppet) {}, ttl - after},
+		"a request": {func(_ *testing.T, c *rejointest.Client, _ func() *puppet) {
+			c.Start("ping", nil).Result()
+		}, ttl},
+		"a notification": {func(_ *testing.T, c *rejointest.Client, _ func() *puppet) {
+			c.Notify("notifications/x", nil)
+		}, ttl},
+		"a cancellation of nothing": {func(_ *testing.T, c *rejointest.Client, _ func() *puppet) {
+			c.Notify("notifications/cancelled", map[string]int{"requestId": 77})
+		}, ttl},
+		"an answer to nothing": {func(t *testing.T, c *rejointest.Client, _ func() *puppet) {
+			_, res := post(t, c, `{"jsonrpc":"2.0","id":"nobody.1","result":{}}`)
+			require.Equal(t, http.StatusAccepted, res.StatusCode)
+		}, ttl},
+		"a poll that is refused": {func(t *testing.T, c *rejointest.Client, _ func() *puppet) {
+			require.Equal(t, "400 error(-32600,null) unknown", get(t, c, "Last-Event-ID", "AAAAAAAAAAAAAAAAAAAAAA.0"))
+		}, ttl},
+		"an open connection": {func(_ *testing.T, c *rejointest.Client, _ func() *puppet) {
+			listen := c.Listen()
+			elapse(7 * ttl)
+			listen.Cut()
+		}, ttl + time.Second}, // it is due back in a second
+		"a connection that was let go": {func(t *testing.T, c *rejointest.Client, next func() *puppet) {
+			listen := c.Listen()
+			c.CallTool("x", nil)
+			tool := next()
+			require.NoError(t, tool.CloseStandaloneStream(time.Hour))
+			tool.returns("done")
+			elapse(listen.WaitClosed()) // not missing before it was told to be back
+		}, ttl},
+		"a call that runs": {func(_ *testing.T, c *rejointest.Client, next func() *puppet) {
+			call := c.CallTool("x", nil)
+			tool := next()
+			elapse(time.Second)
+			call.Cut()
+			elapse(7 * ttl)
+			tool.returns("done")
+		}, ttl},
+		"a call that nobody can reach": {func(_ *testing.T, c *rejointest.Client, next func() *puppet) {
+			c.CallTool("x", nil).Cut()
+			elapse(7 * ttl)
+			next().returns("done")
+		}, ttl},
+		"a plain answer that takes long": {func(_ *testing.T, c *rejointest.Client, next func() *puppet) {
+			call := c.CallTool("json", nil)
+			elapse(7 * ttl)
+			next().returns("done")
+			call.Result()
+		}, ttl},
+		"a response that waits": {func(t *testing.T, c *rejointest.Client, next func() *puppet) {
+			call := c.CallTool("x", nil)
+			tool := next()
+			elapse(time.Second)
+			call.Cut()
+			tool.returns("done")
+			elapse(time.Second) // due back
+		}, ttl},
+		"a refusal at the door": {func(t *testing.T, c *rejointest.Client, _ func() *puppet) {
+			for _, header := range [][]string{{"Content-Type", "text/plain"}, {"Accept", "text/html"}, {"Mcp-Protocol-Version", "x"}, {"Origin", "http://evil.example"}} {
+				_, res := post(t, c, ping, header...)
+				require.GreaterOrEqual(t, res.StatusCode, 400)
+			}
+			require.Equal(t, "400 error(-32600,null) unknown", get(t, c, "Last-Event-ID", "garbage"))
+		}, ttl - after},
+		"somebody else's requests": {func(t *testing.T, c *rejointest.Client, _ func() *puppet) {
+			for _, method := range []string{"POST", "GET", "DELETE"} {
+				_, res := whole(t, c.Do(request(t, method, ping, "X-User", "bob")))
+				require.Equal(t, http.StatusNotFound, res.StatusCode)
+			}
+		}, ttl - after},
+	} {
+		t.Run(name, func(t *testing.T) {
+			bubble(t, func(t *testing.T) {
+				app, next := puppets()
+				var session *rejoin.Session
+				c := rejointest.New(t, opening(app, func(s *rejoin.Session) { session = s }), rejointest.Config{Server: rejoin.Config{
+					SessionIdleTTL: ttl, KeepAlive: -1, Principal: byUser,
+					Policy: rejoin.Policy{AbandonAfter: -1},
+					PolicyFor: func(r rejoin.RequestInfo, p rejoin.Policy) rejoin.Policy {
+						if r.Name == "json" {
+							p.Mode = rejoin.JSON
+						}
+						return p
+					},
+				}})
+				elapse(after)
+				test.do(t, c, next)
+				// What the server says to nobody is no sign of its client.
+				elapse(time.Minute)
+				require.NoError(t, session.Notify(t.Context(), "notifications/x", nil))
+				slack := time.Nanosecond
+				if name == "a connection that was let go" {
+					slack = time.Millisecond
+				}
+				lasts(t, test.more-time.Minute, slack, "the session", func() bool { return c.Server().Stats().Sessions == 1 })
+				stats := c.Server().Stats()
+				require.Zero(t, stats.Streams+stats.Connections+stats.Parked+stats.StoredBytes)
+				require.Equal(t, -32001, c.Start("ping", nil).Err().Code)
+			})
+		})
+	}
+}
+
+// opening tells of the sessions that an app is given.
+func opening(app rejoin.App, seen func(*rejoin.Session)) rejoin.App {
+	return &fake{open: func(r *http.Request, s *rejoin.Session) (rejoin.AppSession, error) {
+		seen(s)
+		return app.Open(r, s, nil)
+	}}
+}
+
+// Off is off.
+func TestLifetimesThatAreOff(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		app, next := puppets()
+		c := rejointest.New(t, app, rejointest.Config{Patience: 1e5 * time.Hour, Server: rejoin.Config{
+			SessionIdleTTL: -1, KeepAlive: -1, Policy: rejoin.Policy{AbandonAfter: -1, MaxRuntime: -1, Retain: -1, CloseAfter: -1, StreamAfter: time.Millisecond},
+		}})
+		sealed := c.CallTool("x", nil)
+		tool := next()
+		elapse(time.Second)
+		sealed.Cut()
+		tool.returns("done")
+		elapse(1e4 * time.Hour)
+		require.Len(t, sessions(c.Server()), 1, "no SessionIdleTTL")
+		parked := c.CallTool("x", nil)
+		parkedTool := next()
+		elapse(time.Second)
+		parked.Cut()
+		open := c.CallTool("x", nil)
+		openTool := next()
+		elapse(1e4 * time.Hour)
+		require.NoError(t, parkedTool.cause(), "no AbandonAfter, no MaxRuntime")
+		require.NoError(t, openTool.cause())
+		require.Equal(t, 1, open.Open(), "no CloseAfter")
+		require.Equal(t, `"done"`, string(sealed.Result()), "no Retain")
+		parkedTool.returns("late")
+		require.Equal(t, `"late"`, string(parked.Result()))
+		openTool.returns("later")
+		require.Equal(t, `"later"`, string(open.Result()))
+	})
+}

@@ -1,0 +1,134 @@
+package rejoin_test
+
+import (
+	"context"
+	"encoding/json"
+	"net/http"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/rejoin-mcp/rejoin"
+	"github.com/rejoin-mcp/rejoin/rejointest"
+)
+
+func inMode(mode rejoin.Mode) rejointest.Config {
+	return rejointest.Config{Server: rejoin.Config{KeepAlive: -1, Policy: rejoin.Policy{Mode: mode}}}
+}
+
+// The form of the answer to a POST with a request, which the policy, the client's Accept and the writer choose. The transports
+// specification, "sending messages to the server" 5.
+var modeRows = []row{
+	{"Auto: plain JSON if the response is there within StreamAfter", func(t *testing.T) {
+		w := newWorld(t, inMode(rejoin.Auto))
+		call, tool := w.call()
+		elapse(100*time.Millisecond - time.Nanosecond)
+		tool.returns("done")
+		require.Equal(t, "200 result answered", last(call))
+		requireHead(t, call.Header(), "Content-Type", "application/json")
+		require.EqualValues(t, 1, w.c.Server().Stats().Streams, "it is not recorded")
+	}},
+	{"Auto: a stream after StreamAfter, or as soon as anything else has to be sent", func(t *testing.T) {
+		w := newWorld(t, inMode(rejoin.Auto))
+		slow, tool := w.call()
+		elapse(100 * time.Millisecond)
+		require.Equal(t, "200 sse primer@0 open", last(slow))
+		requireHead(t, slow.Header(), streamHead...)
+		tool.returns("done")
+		require.Equal(t, "200 sse primer@0 1:result closed", last(slow))
+		for name, send := range map[string]func(*puppet){
+			"1:message":    func(p *puppet) { require.NoError(t, p.Notify("notifications/message", nil)) },
+			"1:progress":   func(p *puppet) { require.NoError(t, p.Progress(1, 0, "")) },
+			"1:roots/list": func(p *puppet) { go func() { _ = p.Request(p.ctx, "roots/list", nil, nil) }() },
+			"retry":        func(p *puppet) { require.NoError(t, p.CloseStream(0)) },
+		} {
+			call, tool := w.call()
+			send(tool)
+			require.Contains(t, last(call), "200 sse primer@0 "+name, name)
+			requireHead(t, call.Header(), streamHead...)
+		}
+	}},
+	{"SSE: a stream, whose primer a fast answer shares", func(t *testing.T) {
+		w := newWorld(t, inMode(rejoin.SSE))
+		fast, tool := w.call()
+		tool.returns("done")
+		require.Equal(t, "200 sse primer@0 1:result closed", last(fast))
+		requireHead(t, fast.Header(), streamHead...)
+		slow, _ := w.call()
+		elapse(time.Millisecond - time.Nanosecond)
+		require.Equal(t, "open", last(slow))
+		elapse(time.Nanosecond)
+		require.Equal(t, "200 sse primer@0 open", last(slow))
+	}},
+	{"SSE: initialize and ping are answered as in Auto", func(t *testing.T) {
+		w := newWorld(t, inMode(rejoin.SSE))
+		w.answers(w.request(http.MethodPost, ping))
+		body, res := whole(t, w.c.Do(w.request(http.MethodPost, initialize, "Mcp-Session-Id", "")))
+		require.Equal(t, "result", shape(body))
+		requireHead(t, res.Header, "Content-Type", "application/json", "Mcp-Session-Id", res.Header.Get("Mcp-Session-Id"))
+		body, _ = whole(t, w.c.Do(w.request(http.MethodPost, ping, "Accept", "text/event-stream")))
+		require.Equal(t, "primer@0 1:result", events(body), "where the client takes nothing else")
+	}},
+	{"JSON: never a stream; messages go to the standalone stream, progress is dropped, questions fail", func(t *testing.T) {
+		w := newWorld(t, inMode(rejoin.JSON))
+		w.noStream(func() {})
+	}},
+	{"an Accept of JSON alone is mode JSON", func(t *testing.T) {
+		cfg := inMode(rejoin.SSE)
+		cfg.Header = http.Header{"Accept": {"application/json"}}
+		w := newWorld(t, cfg)
+		w.noStream(func() {}, "Accept", "text/event-stream")
+	}},
+	{"through a writer that cannot flush it is as in mode JSON", func(t *testing.T) {
+		buffer := &buffering{on: true}
+		cfg := inMode(rejoin.SSE)
+		cfg.Handler, cfg.Server.Logger = buffer.handler, quietLogger()
+		w := newWorld(t, cfg)
+		w.noStream(func() { buffer.on = false })
+	}},
+	{"JSON: a question travels on the standalone stream where one is attached", func(t *testing.T) {
+		cfg := inMode(rejoin.JSON)
+		cfg.OnRequest = func(string, json.RawMessage) (any, error) { return "roots", nil }
+		w := newWorld(t, cfg)
+		listen := w.c.Listen()
+		call, tool := w.call()
+		var got string
+		require.NoError(t, tool.Request(tool.ctx, "roots/list", nil, &got))
+		require.Equal(t, "roots", got)
+		require.Equal(t, "200 sse primer@0 1:roots/list open", last(listen))
+		tool.returns("done")
+		require.Equal(t, "200 result answered", last(call))
+	}},
+	{"initialize is answered when its response is there, and nothing of a failed one stays", func(t *testing.T) {
+		app := &fake{request: func(c *rejoin.Call) {
+			go func() { elapse(time.Minute); _ = c.Fail(rejoin.Errorf(rejoin.CodeInvalidParams, "no")) }()
+		}}
+		s := newServer(t, app, rejoin.Config{Policy: rejoin.Policy{Mode: rejoin.SSE}})
+		res := serve(s, request(t, http.MethodPost, initialize))
+		elapse(time.Minute - time.Nanosecond)
+		require.Equal(t, "open", res.story())
+		elapse(time.Nanosecond)
+		require.Equal(t, `200 error(-32602,"mine") ended`, res.story())
+		requireHead(t, res.header, "Content-Type", "application/json")
+		require.Equal(t, rejoin.Stats{}, s.Stats())
+	}},
+}
+
+// noStream checks what happens where there is no stream for a call. unblock makes GETs work; header is what they need.
+func (w *rowWorld) noStream(unblock func(), header ...string) {
+	w.t.Helper()
+	t := w.t
+	call, tool := w.call()
+	require.NoError(t, tool.Progress(1, 0, ""))
+	require.NoError(t, tool.Notify("notifications/message", nil))
+	require.ErrorIs(t, tool.Request(context.Background(), "roots/list", nil, nil), rejoin.ErrNoStream)
+	require.ErrorIs(t, tool.CloseStream(0), rejoin.ErrNotResumable)
+	elapse(time.Hour)
+	require.Equal(t, "open", last(call))
+	tool.returns("done")
+	require.Equal(t, "200 result answered", last(call))
+	requireHead(t, call.Header(), "Content-Type", "application/json")
+	unblock()
+	require.Equal(t, "primer@0 1:message", w.streams(w.get(header...)))
+}

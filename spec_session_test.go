@@ -1,0 +1,148 @@
+package rejoin_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"regexp"
+	"testing"
+	"testing/synctest"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/rejoin-mcp/rejoin"
+	"github.com/rejoin-mcp/rejoin/rejointest"
+)
+
+// verbs are all that a client can ask of a session.
+func verbs(t *testing.T) map[string]*http.Request {
+	t.Helper()
+	return map[string]*http.Request{
+		"request":      request(t, http.MethodPost, ping),
+		"notification": request(t, http.MethodPost, `{"jsonrpc":"2.0","method":"notifications/x"}`),
+		"cancellation": request(t, http.MethodPost, `{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":2}}`),
+		"response":     request(t, http.MethodPost, `{"jsonrpc":"2.0","id":"x.1","result":{}}`),
+		"batch":        request(t, http.MethodPost, "["+ping+"]"),
+		"listen":       request(t, http.MethodGet, ""),
+		"resume":       request(t, http.MethodGet, "", "Last-Event-ID", "AAAAAAAAAAAAAAAAAAAAAA.0"),
+		"delete":       request(t, http.MethodDelete, ""),
+	}
+}
+
+// Transports, "session management" 3, 2025-11-25.
+func TestATerminatedSessionIsNotFoundByAnyVerb(t *testing.T) {
+	for name, end := range map[string]func(*rejointest.Client, *puppet){
+		"by the client":   func(c *rejointest.Client, _ *puppet) { c.Delete() },
+		"by the app":      func(_ *rejointest.Client, tool *puppet) { tool.Session().End(nil) },
+		"by the operator": func(c *rejointest.Client, tool *puppet) { _ = c.Server().EndSession(tool.Session().Ref()) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			bubble(t, func(t *testing.T) {
+				app, next := puppets()
+				c := rejointest.New(t, app, rejointest.Config{Version: batches})
+				c.CallTool("x", nil)
+				end(c, next())
+				synctest.Wait()
+				for verb, req := range verbs(t) {
+					body, res := whole(t, c.Do(req))
+					require.Equal(t, "404 error(-32001,null)", refusal(t, body, res), verb)
+				}
+			})
+		})
+	}
+}
+
+// Transports, "security warning" 1, 2025-11-25.
+func TestAForeignOriginIsForbiddenOnEveryVerb(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		c := rejointest.New(t, &fake{}, rejointest.Config{})
+		all := verbs(t)
+		all["initialize"] = request(t, http.MethodPost, initialize, "Mcp-Session-Id", "")
+		all["another"] = request(t, http.MethodOptions, "")
+		for verb, req := range all {
+			req.Header.Set("Origin", "https://evil.example")
+			body, res := whole(t, c.Do(req))
+			require.Equal(t, "403 error(-32600,null)", refusal(t, body, res), verb)
+		}
+		require.Equal(t, `{}`, string(c.Start("ping", nil).Result()), "and the session was not deleted")
+	})
+}
+
+// Transports, "session management" 1, 2025-11-25: unique, from a source that cannot be guessed, and of visible ASCII alone.
+func TestSessionIDsAreUniqueAndVisible(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		s := newServer(t, &fake{}, rejoin.Config{})
+		seen := map[string]bool{}
+		for range 200 {
+			id := serve(s, request(t, http.MethodPost, initialize)).header.Get("Mcp-Session-Id")
+			require.Regexp(t, `^[A-Z2-7]{26}$`, id, "130 bits in base 32")
+			require.False(t, seen[id])
+			seen[id] = true
+		}
+		for i := range 26 {
+			letters := map[byte]bool{}
+			for id := range seen {
+				letters[id[i]] = true
+			}
+			require.Greater(t, len(letters), 16, "letter %d is random", i)
+		}
+	})
+}
+
+// Transports, "protocol version header", 2025-11-25: what the session agreed on is the other way to identify the version.
+func TestWithoutAVersionTheSessionsHolds(t *testing.T) {
+	for version, want := range map[string]string{polling: "400 error(-32600,null)", legacy: "400 error(-32600,null)", batches: "200 [result]"} {
+		bubble(t, func(t *testing.T) {
+			app, next := puppets()
+			c := rejointest.New(t, app, rejointest.Config{Version: version})
+			body, res := post(t, c, "["+ping+"]", "Mcp-Protocol-Version", "")
+			require.Equal(t, want, fmt.Sprintf("%d %s", res.StatusCode, shape(body)), "batches are of 2025-03-26 alone")
+			res = c.Do(request(t, http.MethodPost, `{"jsonrpc":"2.0","id":"mine","method":"x"}`, "Mcp-Protocol-Version", "", "Accept", "text/event-stream"))
+			require.Equal(t, http.StatusOK, res.StatusCode)
+			require.Equal(t, version == polling, next().Resumable())
+		})
+	}
+}
+
+// withID is an event, on the wire.
+var withID = regexp.MustCompile(`(?m)^id: (.*)\n(?:retry: .*\n)?data: (.*)\n$`)
+
+// Transports, "resumability and redelivery" 1, 2025-11-25: one id is one event, on all connections of all streams of a session; what is sent
+// again has the id that it had.
+func TestEventIDsAreUniqueInASession(t *testing.T) {
+	for _, version := range []string{polling, legacy} {
+		bubble(t, func(t *testing.T) {
+			app, next := puppets()
+			c := rejointest.New(t, app, rejointest.Config{Version: version})
+			var calls []*rejointest.Call
+			for range 3 {
+				call := c.CallTool("x", nil)
+				tool := next()
+				for i := range 3 {
+					require.NoError(t, tool.Progress(float64(i), 0, ""))
+				}
+				call.PollFrom(call.IDs()[0])
+				call.Poll()
+				tool.returns("done")
+				call.PollFrom(call.IDs()[0])
+				require.NoError(t, tool.Session().Notify(t.Context(), "notifications/x", json.RawMessage(`{}`)))
+				calls = append(calls, call, c.Listen())
+			}
+			what := map[string]string{}
+			primers := 0
+			for _, call := range calls {
+				for _, block := range withID.FindAllStringSubmatch(call.Wire(), -1) {
+					id, data := block[1], block[2]
+					before, again := what[id]
+					require.True(t, !again || before == data && data != "", "%s is %q and %q", id, before, data)
+					what[id] = data
+					if data == "" {
+						primers++
+					}
+				}
+			}
+			require.Equal(t, version == polling, primers > 0)
+			require.Len(t, what, primers+3*4+3)
+		})
+	}
+}
