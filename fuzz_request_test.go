@@ -1,0 +1,281 @@
+package rejoin_test
+
+import (
+	"bytes"
+	"io"
+	"net/http"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/rejoin-mcp/rejoin/internal/jsonrpc"
+)
+
+// thrown is one arbitrary request. A header's value may name what is in the world (see its tokens); "|" parts the values of several
+// lines; "" leaves the header out.
+type thrown struct {
+	method, host, origin, contentType, accept, session, version, cursor, body string
+	chunked                                                                   bool
+	setting                                                                   uint8
+}
+
+func ordinary(method, body string) thrown {
+	return thrown{method, "localhost", "", "application/json", "application/json, text/event-stream", "{A}", "", "", body, false, 0}
+}
+
+// fuzzSeeds are the rows of the tables of doors and cursors, and a request for each thing that the app does.
+func fuzzSeeds() (all []thrown) {
+	for _, row := range door {
+		x := ordinary(row.method, row.body)
+		if row.method == "" {
+			x.method = http.MethodPost
+		}
+		for i := 0; i < len(row.header); i += 2 {
+			*map[string]*string{
+				"Origin": &x.origin, "Content-Type": &x.contentType, "Accept": &x.accept, "Mcp-Session-Id": &x.session, "Mcp-Protocol-Version": &x.version,
+			}[row.header[i]] = row.header[i+1]
+		}
+		all = append(all, x)
+	}
+	for _, cursor := range []string{
+		"", "{A1.0}", "{A1.1}", "{A2.0}", "{A2.1}", "{A3.0}", "{A3.1}", "{F1.1}", "{F2.0}", "{C1.0}", "garbage", "17", "{A1.1}.x", "{A1.1}9",
+		"AAAAAAAAAAAAAAAAAAAAAA.0", "{A1.1}|{A1.0}", "|{A1.1}", " ",
+	} {
+		x := ordinary(http.MethodGet, "")
+		x.cursor = cursor
+		for _, what := range []setting{0, noStandalone, draining, noFlush} {
+			x.session, x.setting = "{A}", uint8(what)
+			all = append(all, x)
+			x.session = "{C}"
+			all = append(all, x)
+		}
+	}
+	for _, method := range []string{"hold", "tell", "close", "ask", "later", "fail", "x", "ping"} {
+		for _, session := range []string{"{A}", "{B}", "{C}", "{F}", "{A}|{F}", "{A}|{A}"} {
+			x := ordinary(http.MethodPost, `{"jsonrpc":"2.0","id":"n","method":"`+method+`","params":{"_meta":{"progressToken":1}}}`)
+			x.session = session
+			for _, what := range []setting{0, draining, noFlush, modeSSE, modeJSON} {
+				x.setting = uint8(what)
+				all = append(all, x)
+			}
+			x.setting = 0
+			x.accept = "text/event-stream"
+			x.body = "[" + x.body + `,{"jsonrpc":"2.0","id":2,"method":"x"},{"jsonrpc":"2.0","method":"notifications/x"}]`
+			all = append(all, x)
+		}
+	}
+	for _, body := range []string{
+		`{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":1}}`, `{"jsonrpc":"2.0","method":"notifications/initialized"}`,
+		`{"jsonrpc":"2.0","id":3,"method":"hold"}`, `{"jsonrpc":"2.0","id":"x.1","result":{}}`, `{"jsonrpc":"2.0","id":1,"error":{"code":1,"message":"no"}}`,
+		`[{"jsonrpc":"2.0","id":1,"method":"x"},{"jsonrpc":"2.0","id":1,"method":"x"}]`, `[]`, `[1]`, `{"jsonrpc":"2.0","id":"` + strings.Repeat("x", 1100) + `","method":"x"}`, `[{"jsonrpc":"2.0","id":1,"result":1}]`,
+	} {
+		x := ordinary(http.MethodPost, body)
+		all = append(all, x)
+		x.session, x.chunked = "{B}", true
+		all = append(all, x)
+	}
+	again, lost, deleted, rebound := ordinary(http.MethodPost, initialize), ordinary(http.MethodPost, initialize), ordinary(http.MethodDelete, ""), ordinary(http.MethodPost, ping)
+	again.session, lost.session = "", "{F}"
+	late := again
+	late.session, late.setting = "", uint8(draining)
+	rebound.host, rebound.origin = "evil.example:80", "http://evil.example"
+	return append(all, again, late, lost, deleted, rebound)
+}
+
+// FuzzRequest throws one request at a server in which much goes on. Whatever it is, it is answered by the tables: a refusal is a JSON-RPC
+// error that changes nothing, a stream is one that the session's client can read and resume, and of another user's session nothing is
+// told and nothing changed.
+func FuzzRequest(f *testing.F) {
+	for _, x := range fuzzSeeds() {
+		f.Add(x.method, x.host, x.origin, x.contentType, x.accept, x.session, x.version, x.cursor, x.body, x.chunked, x.setting)
+	}
+	f.Fuzz(func(t *testing.T, method, host, origin, contentType, accept, session, version, cursor, body string, chunked bool, what uint8) {
+		bubble(t, func(t *testing.T) {
+			newFuzzWorld(t, setting(what)).throw(thrown{method, host, origin, contentType, accept, session, version, cursor, body, chunked, what})
+		})
+	})
+}
+
+func (w *fuzzWorld) throw(x thrown) {
+	r := &http.Request{Method: x.method, Host: x.host, Header: http.Header{"User": {"me"}, "Thrown": {"yes"}}, Body: http.NoBody}
+	tokens := strings.NewReplacer(w.tokens...)
+	for name, value := range map[string]string{
+		"Origin": x.origin, "Content-Type": x.contentType, "Accept": x.accept, "Mcp-Session-Id": x.session, "Mcp-Protocol-Version": x.version,
+		"Last-Event-Id": x.cursor,
+	} {
+		if value != "" {
+			r.Header[name] = strings.Split(tokens.Replace(value), "|")
+		}
+	}
+	if x.body != "" {
+		r.Body, r.ContentLength = io.NopCloser(strings.NewReader(x.body)), int64(len(x.body))
+	}
+	if x.chunked {
+		r.ContentLength = -1
+	}
+	var m *fuzzMember // the session that it is about, if there is one
+	if i := slices.IndexFunc(w.members, func(m *fuzzMember) bool { return m.id == r.Header.Get("Mcp-Session-Id") }); i >= 0 && w.members[i].user == "me" {
+		m = w.members[i]
+	}
+	stats, before := w.snapshot()
+	a, cancel := w.serve(r, m != nil && m.polls())
+	elapse(200 * time.Millisecond)
+	text := a.text()
+	if !strings.Contains(x.body+x.cursor+x.session, secret) {
+		require.NotContains(w.t, text, secret)
+	}
+	switch {
+	case a.status >= 400:
+		w.refused(a, x.body)
+	case a.streams():
+		w.streamed(m, a, r.Header.Get("Last-Event-Id"))
+	default:
+		w.answered(m, a, x)
+	}
+	refused := a.status >= 400
+	if !refused && m != nil && x.method == http.MethodPost {
+		w.nothingTwice(m, []byte(x.body))
+	}
+	a.finish(w.t, cancel)
+	statsNow, now := w.snapshot()
+	for ref, info := range before {
+		switch after := now[ref]; {
+		case refused && info.Principal == "me":
+			after.Active = info.Active // also a refused request is a sign of life of the session's user
+			require.Equal(w.t, info, after, "a refusal changes nothing")
+		case info.Principal != "me":
+			require.Equal(w.t, info, after, "another user's session")
+		}
+	}
+	if refused {
+		require.Equal(w.t, stats, statsNow)
+		for _, other := range w.members[:3] {
+			w.proveAlive(other)
+		}
+	}
+	w.proveAlive(w.foreign)
+}
+
+// refused checks a refusal.
+func (w *fuzzWorld) refused(a *fuzzAnswer, sent string) {
+	require.Contains(w.t, []int{400, 403, 404, 405, 406, 413, 415, 429, 503}, a.status)
+	require.Equal(w.t, "application/json", a.header.Get("Content-Type"))
+	require.Empty(w.t, a.header.Values("Mcp-Session-Id"))
+	require.True(w.t, a.ended)
+	require.Equal(w.t, a.status == http.StatusServiceUnavailable || a.status == http.StatusTooManyRequests, a.header.Get("Retry-After") != "")
+	require.Equal(w.t, a.status == http.StatusMethodNotAllowed, a.header.Get("Allow") != "")
+	m, err := jsonrpc.Parse([]byte(a.text()), 300)
+	require.NoError(w.t, err, a.text())
+	require.Equal(w.t, jsonrpc.Failure, m.Kind)
+	if id := string(m.ID); id != "null" {
+		require.Contains(w.t, sent, id)
+	}
+	require.Contains(w.t, []string{"-32700", "-32600", "-32000", "-32001"}, string(fieldOf(m.Err, "code")), a.text())
+	require.Equal(w.t, a.status == http.StatusNotFound, string(fieldOf(m.Err, "code")) == "-32001")
+}
+
+func fieldOf(raw []byte, name string) []byte {
+	v, _ := jsonrpc.Field(raw, name)
+	return v
+}
+
+// streamed checks an answer that is a stream.
+func (w *fuzzWorld) streamed(m *fuzzMember, a *fuzzAnswer, cursor string) {
+	require.NotNil(w.t, m, "a stream belongs to a session")
+	require.Empty(w.t, a.header.Values("Mcp-Session-Id"))
+	require.Equal(w.t, "no-cache, no-transform", a.header.Get("Cache-Control"))
+	if w.setting&noFlush == 0 {
+		require.Equal(w.t, len(a.text()), a.flushed, "all was flushed")
+	} else {
+		require.True(w.t, !m.polls() || a.ended, "what cannot be flushed is short, where the client can come back")
+	}
+	got := readStream(w.t, a.text(), m.polls())
+	require.False(w.t, m.polls() && got.stream == "", "no primer")
+	if strings.HasPrefix(cursor, got.stream) && got.stream != "" && len(got.messages) > 0 {
+		require.Equal(w.t, decimal(w.t, eventID.FindStringSubmatch(cursor)[1])+1, got.messages[0].seq, "what comes first is what comes after the cursor")
+	}
+	if len(got.ids) == 0 {
+		return
+	}
+	again, cancel := w.get(m, got.ids[len(got.ids)-1])
+	require.Contains(w.t, []int{http.StatusOK, http.StatusNoContent}, again.status, "each event id is a cursor: %s", again.text())
+	again.finish(w.t, cancel)
+}
+
+// answered checks an answer that is neither a refusal nor a stream.
+func (w *fuzzWorld) answered(m *fuzzMember, a *fuzzAnswer, x thrown) {
+	text := a.text()
+	switch a.status {
+	case 0:
+		require.False(w.t, a.ended)
+		require.Equal(w.t, http.MethodPost, x.method)
+		require.Contains(w.t, x.body, `"`)
+	case http.StatusAccepted:
+		require.Equal(w.t, http.MethodPost, x.method)
+		require.Empty(w.t, text)
+	case http.StatusNoContent:
+		require.Empty(w.t, text)
+		require.Equal(w.t, x.method == http.MethodGet, a.header.Get("Content-Type") == "text/event-stream")
+		if x.method == http.MethodDelete {
+			after, _ := w.post(m, ping)
+			require.Equal(w.t, http.StatusNotFound, after.status)
+		}
+	default:
+		require.Equal(w.t, http.StatusOK, a.status)
+		require.Equal(w.t, "application/json", a.header.Get("Content-Type"))
+		require.Equal(w.t, http.MethodPost, x.method)
+		w.replied([]byte(x.body), []byte(text), a.header)
+	}
+}
+
+// replied checks that each request of a body has its response, and the session that initialize opens its id.
+func (w *fuzzWorld) replied(body, text []byte, header http.Header) {
+	ask, tell := parseAll(w.t, body), parseAll(w.t, text)
+	require.Equal(w.t, jsonrpc.IsBatch(body), jsonrpc.IsBatch(text))
+	var want, got []string
+	opens := false
+	for _, m := range ask {
+		if m.Kind == jsonrpc.Request {
+			want = append(want, string(m.ID))
+			opens = string(m.Method) == "initialize"
+		}
+	}
+	for _, m := range tell {
+		require.Contains(w.t, []jsonrpc.Kind{jsonrpc.Result, jsonrpc.Failure}, m.Kind)
+		got = append(got, string(m.ID))
+	}
+	require.ElementsMatch(w.t, want, got)
+	require.Equal(w.t, opens, header.Get("Mcp-Session-Id") != "")
+	for _, c := range []byte(header.Get("Mcp-Session-Id")) {
+		require.True(w.t, c >= 0x21 && c <= 0x7e)
+	}
+}
+
+// nothingTwice checks that a body which was taken holds no request whose id was in flight.
+func (w *fuzzWorld) nothingTwice(m *fuzzMember, body []byte) {
+	ids := []string{"1"}
+	if m.polls() {
+		ids = append(ids, "3") // 2 has its response
+	}
+	for _, one := range parseAll(w.t, body) {
+		if one.Kind == jsonrpc.Request && string(one.Method) != "initialize" {
+			require.NotContains(w.t, ids, string(one.ID), "in flight")
+			ids = append(ids, string(one.ID))
+		}
+	}
+}
+
+// parseAll parses a message or a batch.
+func parseAll(t require.TestingT, body []byte) []jsonrpc.Message {
+	if jsonrpc.IsBatch(body) {
+		all, err := jsonrpc.ParseBatch(nil, bytes.Clone(body), 300)
+		require.NoError(t, err)
+		return all
+	}
+	m, err := jsonrpc.Parse(bytes.Clone(body), 300)
+	require.NoError(t, err)
+	return []jsonrpc.Message{m}
+}
