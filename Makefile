@@ -30,8 +30,12 @@ fuzz: ## run each fuzz target for FUZZTIME (10s)
 	tools/fuzz $(FUZZTIME)
 
 .PHONY: conformance
-conformance: ## run the MCP conformance suite against the fixture behind each ROUTER (stdlib chi echo gin)
+conformance: clients ## run the MCP conformance suite against the fixture behind each ROUTER (stdlib chi echo gin)
 	for router in $(ROUTER); do conformance/run "$$router"; done
+
+.PHONY: clients
+clients: ## test with the official TypeScript clients
+	cd conformance && go test -tags node -run '^TestTypeScript$$' -count=1 .
 
 .PHONY: nightly
 nightly: ## race tests five times over, then fuzz each target for two minutes

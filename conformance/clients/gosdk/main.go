@@ -1,0 +1,89 @@
+// The client of one release of the official Go SDK, driven line by line by the tests of the conformance module. It is a module of
+// its own, outside the workspace, with one .mod file for each release: a workspace has room for one of them.
+//
+//	client <url>
+//
+// It connects and then obeys each line of stdin: "call <tool>" starts a call, with the tool's name as the progress token, and
+// "answer" answers the question that the server has asked. The end of stdin ends the session. What the client sees it prints,
+// one JSON object a line: {"kind": ..., "of": ..., "text": ...}.
+package main
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"fmt"
+	"os"
+	"strings"
+	"sync"
+
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+)
+
+// answers has room for each answer that comes before its question.
+var answers = make(chan struct{}, 100)
+
+func main() {
+	if err := run(context.Background(), os.Args[1]); err != nil {
+		say("failed", "", err.Error())
+		os.Exit(1)
+	}
+	say("ended", "", "")
+}
+
+func run(ctx context.Context, url string) error {
+	client := mcp.NewClient(&mcp.Implementation{Name: "go-sdk", Version: "1"}, &mcp.ClientOptions{
+		LoggingMessageHandler: func(_ context.Context, r *mcp.LoggingMessageRequest) {
+			say("log", "", fmt.Sprint(r.Params.Data))
+		},
+		ProgressNotificationHandler: func(_ context.Context, r *mcp.ProgressNotificationClientRequest) {
+			say("progress", fmt.Sprint(r.Params.ProgressToken), fmt.Sprint(r.Params.Progress))
+		},
+		ElicitationHandler: func(_ context.Context, r *mcp.ElicitRequest) (*mcp.ElicitResult, error) {
+			say("asked", "", r.Params.Message)
+			<-answers
+			return &mcp.ElicitResult{Action: "accept", Content: map[string]any{"name": "Ann"}}, nil
+		},
+	})
+	session, err := client.Connect(ctx, &mcp.StreamableClientTransport{Endpoint: url}, nil)
+	if err != nil {
+		return err
+	}
+	say("connected", "", session.InitializeResult().ProtocolVersion)
+	var calls sync.WaitGroup
+	lines := bufio.NewScanner(os.Stdin)
+	for lines.Scan() {
+		verb, name, _ := strings.Cut(lines.Text(), " ")
+		if verb == "answer" {
+			answers <- struct{}{}
+			continue
+		}
+		calls.Go(func() { call(ctx, session, name) })
+	}
+	calls.Wait()
+	return session.Close()
+}
+
+func call(ctx context.Context, session *mcp.ClientSession, name string) {
+	result, err := session.CallTool(ctx, &mcp.CallToolParams{Name: name, Meta: mcp.Meta{"progressToken": name}})
+	if err != nil {
+		say("error", name, err.Error())
+		return
+	}
+	text, ok := result.Content[0].(*mcp.TextContent)
+	if !ok || len(result.Content) != 1 {
+		say("error", name, "the result is not one text")
+		return
+	}
+	say("result", name, text.Text)
+}
+
+var stdout sync.Mutex
+
+func say(kind, of, text string) {
+	stdout.Lock()
+	defer stdout.Unlock()
+	if err := json.NewEncoder(os.Stdout).Encode(map[string]string{"kind": kind, "of": of, "text": text}); err != nil {
+		panic(err) // whoever started it sees that
+	}
+}

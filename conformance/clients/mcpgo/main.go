@@ -1,0 +1,117 @@
+// The client of mcp-go, driven line by line by the tests of the conformance module. It is a module of its own, outside the
+// workspace, because mcp-go asks for a newer Go than rejoin does.
+//
+//	client [-listen] <url>
+//
+// It obeys and prints as the client in ../gosdk does. With -listen it opens the standalone stream, for which this library gives up
+// the modern era.
+package main
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"fmt"
+	"log/slog"
+	"os"
+	"strings"
+	"sync"
+
+	"github.com/mark3labs/mcp-go/client"
+	"github.com/mark3labs/mcp-go/client/transport"
+	"github.com/mark3labs/mcp-go/mcp"
+)
+
+// answers has room for each answer that comes before its question.
+var answers = make(chan struct{}, 100)
+
+func main() {
+	if err := run(context.Background(), os.Args[1:]); err != nil {
+		say("failed", "", err.Error())
+		os.Exit(1)
+	}
+	say("ended", "", "")
+}
+
+func run(ctx context.Context, args []string) error {
+	options := []transport.StreamableHTTPCOption{transport.WithHTTPLogger(slog.New(slog.DiscardHandler))}
+	if args[0] == "-listen" {
+		args = args[1:]
+		options = append(options, transport.WithContinuousListening()) //nolint:staticcheck // what it gives up for it is not missed here
+	}
+	wire, err := transport.NewStreamableHTTP(args[0], options...)
+	if err != nil {
+		return err
+	}
+	session := client.NewClient(wire, client.WithElicitationHandler(asker{}))
+	session.OnNotification(notified)
+	if err := session.Start(ctx); err != nil {
+		return err
+	}
+	initialize := mcp.InitializeRequest{}
+	initialize.Params.ClientInfo = mcp.Implementation{Name: "mcp-go", Version: "1"}
+	result, err := session.Initialize(ctx, initialize)
+	if err != nil {
+		return err
+	}
+	say("connected", "", result.ProtocolVersion)
+	var calls sync.WaitGroup
+	lines := bufio.NewScanner(os.Stdin)
+	for lines.Scan() {
+		verb, name, _ := strings.Cut(lines.Text(), " ")
+		if verb == "answer" {
+			answers <- struct{}{}
+			continue
+		}
+		calls.Go(func() { call(ctx, session, name) })
+	}
+	calls.Wait()
+	return session.Close()
+}
+
+func call(ctx context.Context, session *client.Client, name string) {
+	request := mcp.CallToolRequest{}
+	request.Params.Name = name
+	request.Params.Meta = &mcp.Meta{ProgressToken: name}
+	result, err := session.CallTool(ctx, request)
+	if err != nil {
+		say("error", name, err.Error())
+		return
+	}
+	text, ok := result.Content[0].(mcp.TextContent)
+	if !ok || len(result.Content) != 1 {
+		say("error", name, "the result is not one text")
+		return
+	}
+	say("result", name, text.Text)
+}
+
+func notified(n mcp.JSONRPCNotification) {
+	fields := n.Params.AdditionalFields
+	switch n.Method {
+	case "notifications/message":
+		say("log", "", fmt.Sprint(fields["data"]))
+	case "notifications/progress":
+		say("progress", fmt.Sprint(fields["progressToken"]), fmt.Sprint(fields["progress"]))
+	}
+}
+
+type asker struct{}
+
+func (asker) Elicit(_ context.Context, r mcp.ElicitationRequest) (*mcp.ElicitationResult, error) {
+	say("asked", "", r.Params.Message)
+	<-answers
+	return &mcp.ElicitationResult{ElicitationResponse: mcp.ElicitationResponse{
+		Action: mcp.ElicitationResponseActionAccept, Content: map[string]any{"name": "Ann"},
+	}}, nil
+}
+
+var stdout sync.Mutex
+
+func say(kind, of, text string) {
+	stdout.Lock()
+	defer stdout.Unlock()
+	if err := json.NewEncoder(os.Stdout).Encode(map[string]string{"kind": kind, "of": of, "text": text}); err != nil {
+		panic(err) // whoever started it sees that
+	}
+}

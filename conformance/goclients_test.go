@@ -1,0 +1,153 @@
+package conformance_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/rejoin-mcp/rejoin"
+)
+
+// build builds a client in a folder of clients, with the requirements of that .mod file.
+func build(t *testing.T, folder, mod string) string {
+	t.Helper()
+	for _, name := range []string{mod, "main.go"} { // so that go test knows what a cached result depends on
+		_, err := os.Stat(filepath.Join("clients", folder, name))
+		require.NoError(t, err)
+	}
+	path := filepath.Join(t.TempDir(), "client")
+	cmd := exec.CommandContext(t.Context(), "go", "build", "-buildvcs=false", "-modfile="+mod, "-o", path, ".")
+	cmd.Dir = filepath.Join("clients", folder)
+	cmd.Env = append(os.Environ(), "GOWORK=off")
+	out, err := cmd.CombinedOutput()
+	require.NoError(t, err, "%s", out)
+	return path
+}
+
+func TestEarlierGoSDKPolls(t *testing.T) {
+	for _, release := range []struct {
+		mod    string
+		probes bool
+	}{
+		{"v1.6.1.mod", false},
+		{"go.mod", true}, // v1.7.0
+	} {
+		t.Run(release.mod, func(t *testing.T) {
+			client := program{
+				command: []string{build(t, "gosdk", release.mod)}, version: "2025-11-25",
+				probes: release.probes, listens: true, cursor: true,
+			}
+			t.Run("connects", func(t *testing.T) { caseConnects(t, client) })
+			t.Run("polls", func(t *testing.T) { casePolls(t, client) })
+			t.Run("idle", func(t *testing.T) { caseIdle(t, client, 20) })
+			t.Run("fails", func(t *testing.T) { caseFails(t, client) })
+			t.Run("asks", func(t *testing.T) { caseAsks(t, client) })
+		})
+	}
+}
+
+// mcp-go speaks one era only when it shall listen on the standalone stream, to which it comes back after a second of its own.
+func TestMCPGoPolls(t *testing.T) {
+	path := build(t, "mcpgo", "go.mod")
+	client := program{command: []string{path}, version: "2025-11-25", probes: true}
+	listening := program{command: []string{path, "-listen"}, version: "2025-11-25", listens: true}
+	t.Run("connects", func(t *testing.T) { caseConnects(t, client) })
+	t.Run("connects and listens", func(t *testing.T) { caseConnects(t, listening) })
+	t.Run("polls", func(t *testing.T) { casePolls(t, client) })
+	t.Run("idle", func(t *testing.T) { caseIdle(t, listening, 2) })
+	t.Run("fails", func(t *testing.T) { caseFails(t, client) })
+	t.Run("asks", func(t *testing.T) { caseAsks(t, client) })
+}
+
+// Clients that know nothing of polling choke on a primer, on a retry without data and on a close. They get none of it, whatever the
+// tool asks for, and comments they can bear.
+func TestEarlierGoSDKIsNotPolled(t *testing.T) {
+	for _, mod := range []string{"v1.2.0.mod", "v1.4.1.mod"} {
+		t.Run(mod, func(t *testing.T) {
+			const steps = 100
+			client := program{command: []string{build(t, "gosdk", mod)}, version: "2025-06-18", listens: true}
+			handles, started, release := make(chan *rejoin.Handle, 1), make(chan struct{}), make(chan struct{})
+			p := start(t, client, rejoin.Config{KeepAlive: 10 * time.Millisecond}, tools{
+				"quick": quick,
+				"many": func(ctx context.Context, h *rejoin.Handle, _ json.RawMessage) (string, error) {
+					handles <- h
+					<-started
+					for i := range steps {
+						if err := h.Progress(float64(i+1), steps, ""); err != nil {
+							return "", err
+						}
+						if err := h.CloseStream(soon); !errors.Is(err, rejoin.ErrNotResumable) {
+							return "", fmt.Errorf("it was closed: %w", err)
+						}
+						if err := h.CloseStandaloneStream(soon); !errors.Is(err, rejoin.ErrNotResumable) {
+							return "", fmt.Errorf("the standalone stream was closed: %w", err)
+						}
+					}
+					<-release
+					return "done", nil
+				},
+				"fail": func(_ context.Context, h *rejoin.Handle, _ json.RawMessage) (string, error) {
+					return "", errors.Join(h.Progress(1, 1, ""), rejoin.Errorf(-32050, "out of luck"))
+				},
+			})
+			p.order(t, "call many")
+			h := receive(t, handles, "a running call")
+			commented := func(what string, match func(*exchange) bool) {
+				p.wire.wait(t, 1, what, func(e *exchange) bool { return match(e) && strings.Count(string(e.body), ": \n\n") > 3 })
+			}
+			commented("comment before the first event", func(e *exchange) bool { return e.calls("tools/call") })
+			close(started)
+			want := make([]string, steps)
+			for i := range want {
+				want[i] = fmt.Sprint(i + 1)
+			}
+			p.requireSeen(t, "progress", "many", want...)
+			commented("comment on the standalone stream", func(e *exchange) bool { return e.method == http.MethodGet })
+			require.NoError(t, h.Session().Notify(t.Context(), "notifications/message", json.RawMessage(`{"level":"info","data":"news"}`)))
+			p.requireSeen(t, "log", "", "news")
+			close(release)
+			p.requireSeen(t, "result", "many", "done")
+			p.order(t, "call fail")
+			p.await(t, 1, "error", "fail")
+			require.Contains(t, p.texts("error", "fail")[0], "out of luck")
+			p.requireQuick(t)
+			p.leave(t)
+
+			require.EqualValues(t, 1, p.srv.Stats().Opened)
+			require.Zero(t, p.srv.Stats().Closed)
+			require.Zero(t, p.srv.Stats().Refused)
+			require.Zero(t, p.srv.Stats().Resumed)
+			gets := p.wire.all(func(e *exchange) bool { return e.method == http.MethodGet })
+			require.Len(t, gets, 1, "one connection for the standalone stream, and none to resume anything")
+			require.Equal(t, steps, requirePlainStreams(t, p.wire, "many"))
+		})
+	}
+}
+
+// requirePlainStreams checks that each event of each stream is a message with an id, and nothing else but comments was written.
+// It returns how many there were of the progress of that token.
+func requirePlainStreams(t *testing.T, w *wire, token string) (count int) {
+	t.Helper()
+	for _, e := range w.all(func(e *exchange) bool { return e.contentType() == "text/event-stream" }) {
+		for block := range strings.SplitSeq(strings.TrimSuffix(string(e.body), "\n\n"), "\n\n") {
+			if block == ": " {
+				continue
+			}
+			require.Regexp(t, `\Aid: \S+\ndata: \{"jsonrpc":.*\}\z`, block, "%s: no primer, no retry", e.method)
+			if strings.Contains(block, `"progressToken":"`+token+`"`) {
+				count++
+			}
+		}
+	}
+	return count
+}

@@ -1,0 +1,191 @@
+package conformance_test
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"os/exec"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/rejoin-mcp/rejoin"
+	stdadapter "github.com/rejoin-mcp/rejoin/adapters/stdlib"
+)
+
+// program is a client to be started, and what is known of it.
+type program struct {
+	command []string // the URL of the server is to follow
+	version string   // that it negotiates
+	probes  bool     // it is of both eras, and asks for the modern one first
+	listens bool     // it opens the standalone stream
+	cursor  bool     // it comes back to that stream with a cursor, after the time it was told
+	rereads bool     // it takes no error for a response, and asks once more
+}
+
+// peer is a client in a process of its own that is connected to a server of its own. clients/gosdk/main.go says how the two talk.
+type peer struct {
+	srv  *rejoin.Server
+	wire *wire
+
+	stdin io.WriteCloser
+
+	mu      sync.Mutex
+	seen    []line
+	changed chan struct{} // closed at each change
+	over    bool          // it has closed its stdout
+}
+
+// line is what a client has seen.
+type line struct {
+	Kind string `json:"kind"`
+	Of   string `json:"of"`
+	Text string `json:"text"`
+}
+
+// start starts a server with the tools, and a client of it, and returns when both are connected. The client must end well.
+func start(t *testing.T, client program, cfg rejoin.Config, list tools) *peer {
+	t.Helper()
+	cfg.Logger = slog.New(slog.DiscardHandler)
+	srv, err := rejoin.NewServer(newApp(list), cfg)
+	require.NoError(t, err)
+	mux := http.NewServeMux()
+	stdadapter.Register(mux, "/mcp", srv)
+	p := &peer{srv: srv, wire: newWire(nil), changed: make(chan struct{})}
+	server := httptest.NewServer(p.wire.record(mux))
+	t.Cleanup(server.Close)
+	t.Cleanup(srv.Close) // of a client that hangs, server.Close would wait for ever
+
+	ctx, kill := context.WithCancel(context.WithoutCancel(t.Context()))
+	t.Cleanup(kill)
+	cmd := exec.CommandContext(ctx, client.command[0], slices.Concat(client.command[1:], []string{server.URL + "/mcp"})...)
+	cmd.Stderr = os.Stderr
+	p.stdin, err = cmd.StdinPipe()
+	require.NoError(t, err)
+	stdout, err := cmd.StdoutPipe()
+	require.NoError(t, err)
+	require.NoError(t, cmd.Start())
+	go p.listen(stdout)
+	t.Cleanup(func() {
+		if t.Failed() {
+			t.Logf("the client says %v", p.all())
+			kill()
+		}
+		p.waitFor(t, "the client's end", func() bool { return p.over })
+		if err := cmd.Wait(); !t.Failed() {
+			require.NoError(t, err, "the client must end well")
+		}
+	})
+	p.requireSeen(t, "connected", "", client.version)
+	if client.listens {
+		p.wire.wait(t, 1, "standalone stream", p.wire.standalone())
+	}
+	return p
+}
+
+func (p *peer) listen(stdout io.Reader) {
+	for lines := bufio.NewScanner(stdout); lines.Scan(); {
+		var l line
+		if err := json.Unmarshal(lines.Bytes(), &l); err != nil {
+			l = line{Kind: "garbage", Text: lines.Text()}
+		}
+		p.update(func() { p.seen = append(p.seen, l) })
+	}
+	p.update(func() { p.over = true })
+}
+
+func (p *peer) update(change func()) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	change()
+	close(p.changed)
+	p.changed = make(chan struct{})
+}
+
+// waitFor waits until what is guarded by the mutex is as wanted.
+func (p *peer) waitFor(t *testing.T, what string, wanted func() bool) {
+	t.Helper()
+	deadline := time.After(patience)
+	for {
+		p.mu.Lock()
+		done, over, changed := wanted(), p.over, p.changed
+		p.mu.Unlock()
+		if done {
+			return
+		}
+		if over {
+			t.Fatalf("the client ended before it had seen %s; it says %v", what, p.all())
+		}
+		select {
+		case <-changed:
+		case <-deadline:
+			t.Fatalf("did not come: %s; the client says %v", what, p.all())
+		}
+	}
+}
+
+func (p *peer) all() []line {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return slices.Clone(p.seen)
+}
+
+// texts lists what the client has seen of a kind, in order.
+func (p *peer) texts(kind, of string) (texts []string) {
+	for _, l := range p.all() {
+		if l.Kind == kind && l.Of == of {
+			texts = append(texts, l.Text)
+		}
+	}
+	return texts
+}
+
+// order has the client do something.
+func (p *peer) order(t *testing.T, words string) {
+	t.Helper()
+	_, err := fmt.Fprintln(p.stdin, words)
+	require.NoError(t, err, "the client says %v", p.all())
+}
+
+// await waits until the client has seen as much of a kind.
+func (p *peer) await(t *testing.T, n int, kind, of string) {
+	t.Helper()
+	p.waitFor(t, fmt.Sprintf("%d times %s %s", n, kind, of), func() bool {
+		count := 0
+		for _, l := range p.seen {
+			if l.Kind == kind && l.Of == of {
+				count++
+			}
+		}
+		return count >= n
+	})
+}
+
+// requireSeen waits until the client has seen as much of a kind, and compares.
+func (p *peer) requireSeen(t *testing.T, kind, of string, want ...string) {
+	t.Helper()
+	p.await(t, len(want), kind, of)
+	require.Equal(t, want, p.texts(kind, of), "%s %s: each once and in order", kind, of)
+}
+
+// leave has the client end its session, and checks that nothing is left of it and that the client had no reason to complain.
+func (p *peer) leave(t *testing.T) {
+	t.Helper()
+	require.NoError(t, p.stdin.Close())
+	p.requireSeen(t, "ended", "", "")
+	p.waitFor(t, "the client's end", func() bool { return p.over })
+	require.Empty(t, p.texts("trouble", ""))
+	require.Len(t, p.wire.all(func(e *exchange) bool { return e.method == http.MethodDelete }), 1,
+		"the session must live until its client ends it")
+	require.Zero(t, p.srv.Stats().Sessions, "the client's DELETE leaves nothing")
+	require.Zero(t, p.srv.Stats().StoredBytes, "the client's DELETE leaves nothing")
+}

@@ -1,0 +1,57 @@
+package conformance_test
+
+import (
+	"bytes"
+	"io"
+	"net/http"
+	"time"
+)
+
+// record keeps what a server is asked and what it answers, for clients that run in a process of their own.
+func (w *wire) record(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
+		e := &exchange{method: r.Method, header: r.Header.Clone(), sent: time.Now()}
+		body, err := io.ReadAll(r.Body)
+		if err != nil {
+			panic(http.ErrAbortHandler)
+		}
+		r.Body = io.NopCloser(bytes.NewReader(body))
+		e.request = string(body)
+		w.update(func() {
+			w.exchanges = append(w.exchanges, e)
+			w.leaving = w.leaving || r.Method == http.MethodDelete
+		})
+		next.ServeHTTP(&recorder{rw, w, e}, r)
+		gone := r.Context().Err() != nil
+		w.update(func() { e.ended, e.endedAt, e.left = true, time.Now(), gone || w.leaving })
+	})
+}
+
+// recorder copies an answer as it is written.
+type recorder struct {
+	http.ResponseWriter
+	w *wire
+	e *exchange
+}
+
+func (r *recorder) Unwrap() http.ResponseWriter { return r.ResponseWriter }
+
+func (r *recorder) WriteHeader(status int) {
+	r.head(status)
+	r.ResponseWriter.WriteHeader(status)
+}
+
+func (r *recorder) Write(p []byte) (int, error) {
+	r.head(http.StatusOK)
+	r.w.update(func() { r.e.body = append(r.e.body, p...) })
+	return r.ResponseWriter.Write(p)
+}
+
+// head keeps the head of the answer, once.
+func (r *recorder) head(status int) {
+	r.w.update(func() {
+		if r.e.status == 0 {
+			r.e.status, r.e.answer, r.e.answered = status, r.Header().Clone(), time.Now()
+		}
+	})
+}
