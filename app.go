@@ -10,7 +10,9 @@ type App interface {
 	// an existing session to this process (not yet: state is nil). s can be used at once. r is the HTTP request that caused it;
 	// do not keep it. An *Error reaches the client with status 400; of any other error it sees only that there was one.
 	Open(r *http.Request, s *Session, state []byte) (AppSession, error)
-	// Modern serves requests of the modern era, which have no session. Nil: they are refused.
+	// Modern serves requests of the modern era, which have no session; a disconnect cancels them, and the end of the server, with
+	// ErrShutdown as the cause. What they write may come from any goroutine; it is an error once the handler has returned. Nil: modern
+	// requests are refused.
 	Modern() http.Handler
 }
 

@@ -43,7 +43,8 @@ type Config struct {
 	NoStandalone  bool  // answer a GET without Last-Event-ID with 405
 
 	// Eras says which protocol generations are served. A client that speaks both chooses the modern one wherever it is offered,
-	// and there nobody can poll. Defaults to Legacy.
+	// and there nobody can poll. Of this configuration a modern request obeys the allowed hosts and origins, MaxBodyBytes, KeepAlive and
+	// WriteTimeout; the rest is about sessions. Defaults to Legacy.
 	Eras Eras
 	// Store keeps the events. Defaults to eventstore.NewMemory(eventstore.MemoryConfig{}).
 	Store eventstore.Store

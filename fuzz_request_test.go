@@ -11,6 +11,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/rejoin-mcp/rejoin/core"
 	"github.com/rejoin-mcp/rejoin/internal/jsonrpc"
 )
 
@@ -79,6 +80,18 @@ func fuzzSeeds() (all []thrown) {
 	}
 	again, lost, deleted, rebound := ordinary(http.MethodPost, initialize), ordinary(http.MethodPost, initialize), ordinary(http.MethodDelete, ""), ordinary(http.MethodPost, ping)
 	again.session, lost.session = "", "{F}"
+	for _, body := range []string{modernPing, modernNotification, modernListen, ping, initialize, "[" + modernPing + "]", modernPing[1:], strings.Replace(modernPing, "07-28", "13-99", 1)} {
+		for _, version := range []string{"", "2026-07-28", "2025-11-25", "2999-01-01", "x", "2026-07-28|x"} {
+			x := ordinary(http.MethodPost, body)
+			x.version, x.cursor, x.setting = version, "{A1.1}", uint8(eraBoth)
+			all = append(all, x)
+			x.session, x.setting = "", uint8(eraBoth|draining)
+			all = append(all, x)
+		}
+	}
+	modernGet := ordinary(http.MethodGet, "")
+	modernGet.version, modernGet.setting = "2026-07-28", uint8(eraBoth)
+	all = append(all, modernGet)
 	late := again
 	late.session, late.setting = "", uint8(draining)
 	rebound.host, rebound.origin = "evil.example:80", "http://evil.example"
@@ -127,22 +140,28 @@ func (w *fuzzWorld) throw(x thrown) {
 	if !strings.Contains(x.body+x.cursor+x.session, secret) {
 		require.NotContains(w.t, text, secret)
 	}
+	modern := a.status == http.StatusPartialContent
+	require.False(w.t, a.status < 400 && !modern && w.setting&eraBoth != 0 && core.IsModern(r.Header.Get("Mcp-Protocol-Version")), "it is for the modern handler")
 	switch {
 	case a.status >= 400:
 		w.refused(a, x.body)
+	case modern:
+		w.handed(a, x)
 	case a.streams():
 		w.streamed(m, a, r.Header.Get("Last-Event-Id"))
 	default:
 		w.answered(m, a, x)
 	}
 	refused := a.status >= 400
-	if !refused && m != nil && x.method == http.MethodPost {
+	if !refused && !modern && m != nil && x.method == http.MethodPost {
 		w.nothingTwice(m, []byte(x.body))
 	}
 	a.finish(w.t, cancel)
 	statsNow, now := w.snapshot()
 	for ref, info := range before {
 		switch after := now[ref]; {
+		case modern:
+			require.Equal(w.t, info, after, "a modern request belongs to no session")
 		case refused && info.Principal == "me":
 			after.Active = info.Active // also a refused request is a sign of life of the session's user
 			require.Equal(w.t, info, after, "a refusal changes nothing")
@@ -150,13 +169,26 @@ func (w *fuzzWorld) throw(x thrown) {
 			require.Equal(w.t, info, after, "another user's session")
 		}
 	}
-	if refused {
+	if refused || modern {
 		require.Equal(w.t, stats, statsNow)
 		for _, other := range w.members[:3] {
 			w.proveAlive(other)
 		}
 	}
 	w.proveAlive(w.foreign)
+}
+
+// handed checks the answer to a request that went to the modern handler: what the door has let through, as it came.
+func (w *fuzzWorld) handed(a *fuzzAnswer, x thrown) {
+	require.NotZero(w.t, w.setting&eraBoth)
+	require.Zero(w.t, w.setting&draining)
+	require.Equal(w.t, http.MethodPost, x.method)
+	require.Equal(w.t, x.body, a.text())
+	require.Empty(w.t, a.header.Get("X-Session"), "it sees neither session nor cursor")
+	require.Empty(w.t, a.header.Values("Mcp-Session-Id"))
+	require.True(w.t, a.ended)
+	parseAll(w.t, []byte(x.body))
+	require.True(w.t, core.IsModern(strings.Split(x.version, "|")[0]) || strings.Contains(x.body, "protocolVersion"))
 }
 
 // refused checks a refusal.

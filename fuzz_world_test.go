@@ -43,6 +43,7 @@ const (
 	noFlush  // the request's writer cannot flush
 	modeSSE  // is its policy
 	modeJSON // likewise
+	eraBoth  // the modern era is offered, too
 )
 
 // fuzzMember is a session, and the requests of it that are held.
@@ -70,7 +71,12 @@ func (m *fuzzMember) polls() bool { return m.version == polling }
 // neither; and for another user F, like A.
 func newFuzzWorld(t *testing.T, what setting) *fuzzWorld {
 	w := &fuzzWorld{t: lean{t}, setting: what}
-	w.server = newServer(t, &fake{request: w.request}, rejoin.Config{
+	eras := rejoin.Legacy
+	if what&eraBoth != 0 {
+		eras = rejoin.Both
+	}
+	w.server = newServer(t, bothEras{&fake{request: w.request}, http.HandlerFunc(w.modern)}, rejoin.Config{
+		Eras:         eras,
 		MaxBodyBytes: 4096, Logger: quietLogger(), AllowedOrigins: []string{"https://good.example"},
 		NoStandalone: what&noStandalone != 0,
 		Principal:    func(r *http.Request) string { return r.Header.Get("User") },
@@ -131,6 +137,13 @@ func (w *fuzzWorld) request(c *rejoin.Call) {
 	default:
 		done()
 	}
+}
+
+// modern is the modern era's handler: it gives back what it got, with a status that nothing else has.
+func (w *fuzzWorld) modern(rw http.ResponseWriter, r *http.Request) {
+	rw.Header().Set("X-Session", strings.Join(r.Header["Mcp-Session-Id"], "|")+strings.Join(r.Header["Last-Event-Id"], "|"))
+	rw.WriteHeader(http.StatusPartialContent)
+	_, _ = io.Copy(rw, r.Body)
 }
 
 // initialize agrees on the client's version, if it is one of ours.

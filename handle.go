@@ -13,16 +13,15 @@ import (
 // Handle is a tool's hold on the stream of its own request. Its methods never wait for the network, except the two that take a
 // context. Safe for concurrent use, also after the request has ended.
 type Handle struct {
-	c *Call // nil: outside a call
+	c      *Call   // nil: outside a call
+	modern *Server // of a request of the modern era
 }
 
-var (
-	noCall     Handle
-	modernCall Handle // of a request that has no session
-)
+var noCall Handle
 
 // HandleFromContext returns the handle of the call that ctx belongs to. It is never nil; outside a call its methods
-// return ErrNoCall.
+// return ErrNoCall. So they do for a request of the modern era, which is the SDK's own to answer and has no session, but for
+// CloseStream and CloseStandaloneStream, which return ErrNotResumable there.
 func HandleFromContext(ctx context.Context) *Handle {
 	if h, ok := ctx.Value(handleKey{}).(*Handle); ok {
 		return h
@@ -48,11 +47,8 @@ func ContextWithServer(ctx context.Context, s *Server) context.Context {
 // An error means only that the client keeps its connection (ErrNotResumable: it cannot poll; ErrNoCall; ErrEnded). No tool needs
 // to fail for it.
 func (h *Handle) CloseStream(retryAfter time.Duration) error {
-	switch {
-	case h == &modernCall:
-		return ErrNotResumable // version 2026-07-28 has no resumption
-	case h.c == nil:
-		return ErrNoCall
+	if h.c == nil {
+		return h.cannotClose()
 	}
 	return h.c.s.closeStream(h.c.stream, retryAfter)
 }
@@ -60,9 +56,18 @@ func (h *Handle) CloseStream(retryAfter time.Duration) error {
 // CloseStandaloneStream does the same to the session's GET stream.
 func (h *Handle) CloseStandaloneStream(retryAfter time.Duration) error {
 	if h.c == nil {
-		return ErrNoCall
+		return h.cannotClose()
 	}
 	return h.c.s.closeStream(h.c.s.standalone, retryAfter)
+}
+
+// cannotClose is why there is no stream to close outside a call.
+func (h *Handle) cannotClose() error {
+	if h.modern == nil {
+		return ErrNoCall
+	}
+	h.modern.sayOnce(saidModern, "rejoin: CloseStream has no effect for clients of the modern era, which has no resumption: nobody can poll there (Config.Eras)")
+	return ErrNotResumable
 }
 
 // SetPolicy changes CloseAfter, Retry, RetryMax, AbandonAfter and MaxRuntime for the rest of this call; zero fields stay as

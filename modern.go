@@ -21,21 +21,43 @@ func modernMeta(m *jsonrpc.Message) bool {
 }
 
 // serveModern hands a request of the modern era to the app's own handler, with its body as it came. It has no session, so it ends
-// with its connection, or with the server.
+// with its connection, or with the server. The handler has a goroutine of its own, which this one outlives.
 func (s *Server) serveModern(w http.ResponseWriter, r *http.Request, m *jsonrpc.Message, body []byte) {
-	s.modern.Add(1) // before it asks whether it may: a drain that begins in between waits for it
+	running, life := &s.modern, s.life
+	if string(m.Method) == "subscriptions/listen" { // it has no end of its own, so a drain ends it instead of waiting
+		running, life = &s.listens, s.listening
+	}
+	running.Add(1) // before it asks whether it may: a drain that begins in between waits for it
 	defer func() {
-		s.modern.Add(-1)
+		running.Add(-1)
 		s.nudge()
 	}()
 	if s.draining.Load() {
 		s.refuse(w, refuseDraining.withID(m.ID))
 		return
 	}
-	ctx, cancel := context.WithCancelCause(context.WithValue(ContextWithServer(r.Context(), s), handleKey{}, &modernCall))
+	ctx, cancel := context.WithCancelCause(context.WithValue(ContextWithServer(r.Context(), s), handleKey{}, &Handle{modern: s}))
 	defer cancel(nil)
-	defer context.AfterFunc(s.life, func() { cancel(ErrShutdown) })()
-	r = r.WithContext(ctx)
-	r.Body = replay(body)
-	s.app.Modern().ServeHTTP(w, r)
+	defer context.AfterFunc(life, func() { cancel(ErrShutdown) })()
+
+	out := newModernResponse(s, w, r, m.ID, cancel)
+	ended := make(chan struct{})
+	defer func() { // also where a middleware's writer has panicked: the handler must not outlive its request
+		cancel(nil)
+		close(out.in.over)
+		<-ended
+	}()
+	go out.handle(s.app.Modern(), modernRequest(r.WithContext(ctx), body), ended)
+	out.run(ended)
+	out.finish(ctx)
+}
+
+// modernRequest makes a request, which is ours alone, what the app's handler gets: the body that was checked, and nothing that only means
+// something in the legacy era, since clients of both keep sending it.
+func modernRequest(r *http.Request, body []byte) *http.Request {
+	r.Body, r.ContentLength, r.TransferEncoding = replay(body), int64(len(body)), nil
+	r.Header = r.Header.Clone()
+	r.Header.Del(sessionHeader)
+	r.Header.Del(cursorHeader)
+	return r
 }

@@ -3,11 +3,14 @@ package rejoin_test
 import (
 	"context"
 	"io"
+	"log/slog"
 	"net/http"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/rejoin-mcp/rejoin"
@@ -106,3 +109,139 @@ func TestWhatEndsAModernRequest(t *testing.T) {
 		require.ErrorIs(t, cause, rejoin.ErrShutdown)
 	})
 }
+
+// Clients of both eras keep sending the session's id and the cursor. A modern handler sees neither, so it cannot refuse them. The rest of the
+// request is as it came, and nothing that the handler does to it is seen outside.
+func TestWhatAModernHandlerSeesOfItsRequest(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		var seen *http.Request
+		var body []string
+		s := modernServer(t, rejoin.Config{}, func(_ http.ResponseWriter, r *http.Request) {
+			b, err := io.ReadAll(r.Body)
+			assert.NoError(t, err)
+			seen, body = r, []string{string(b)}
+			r.Header.Set("X-Mine", "1")
+			r.Header.Set("Accept", "text/html")
+		})
+		id, _ := opens(t, s)
+		for _, stale := range []struct{ session, cursor []string }{
+			{[]string{id}, []string{"AAAAAAAAAAAAAAAAAAAAAA.0"}},
+			{[]string{"one", "another"}, []string{"1", "2"}},
+			{nil, []string{""}},
+		} {
+			r := request(t, http.MethodPost, modernPing, "Mcp-Name", "x")
+			r.Header["Mcp-Session-Id"], r.Header["Last-Event-Id"] = stale.session, stale.cursor
+			r.ContentLength, r.TransferEncoding = -1, []string{"chunked"}
+			type key struct{}
+			r = r.WithContext(context.WithValue(r.Context(), key{}, "value"))
+			r.SetPathValue("tenant", "acme")
+			before := r.Header.Clone()
+			require.Equal(t, "200 ended", serve(s, r).story())
+			require.Equal(t, []string{modernPing}, body)
+			require.NotContains(t, seen.Header, "Mcp-Session-Id")
+			require.NotContains(t, seen.Header, "Last-Event-Id")
+			require.Equal(t, "x", seen.Header.Get("Mcp-Name"))
+			require.EqualValues(t, len(modernPing), seen.ContentLength)
+			require.Empty(t, seen.TransferEncoding)
+			require.Equal(t, "value", seen.Context().Value(key{}))
+			require.Equal(t, "acme", seen.PathValue("tenant"))
+			require.Equal(t, before, r.Header)
+			require.EqualValues(t, -1, r.ContentLength)
+		}
+		require.Len(t, sessions(s), 1, "nor is the session touched")
+	})
+}
+
+// There the handle can do nothing: the request is the SDK's own to answer, and has no session. CloseStream says that nobody can poll, and the
+// log says why, once.
+func TestTheHandleOfAModernRequest(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		said := &lines{}
+		s := modernServer(t, rejoin.Config{Logger: slog.New(slog.NewTextHandler(said, nil))}, func(_ http.ResponseWriter, r *http.Request) {
+			h := rejoin.HandleFromContext(r.Context())
+			assert.ErrorIs(t, h.CloseStream(0), rejoin.ErrNotResumable)
+			assert.ErrorIs(t, h.CloseStandaloneStream(time.Second), rejoin.ErrNotResumable)
+			assert.ErrorIs(t, h.Progress(1, 2, "x"), rejoin.ErrNoCall)
+			assert.ErrorIs(t, h.Notify("notifications/x", nil), rejoin.ErrNoCall)
+			assert.ErrorIs(t, h.Request(r.Context(), "roots/list", nil, nil), rejoin.ErrNoCall)
+			assert.ErrorIs(t, h.SetPolicy(rejoin.Policy{}), rejoin.ErrNoCall)
+			assert.ErrorIs(t, h.WaitConnected(r.Context()), rejoin.ErrNoCall)
+			assert.False(t, h.Resumable())
+			assert.False(t, h.Connected())
+			assert.Empty(t, h.Stream())
+			assert.Nil(t, h.Session())
+		})
+		for range 3 {
+			require.Equal(t, "200 ended", serve(s, request(t, http.MethodPost, modernPing)).story())
+		}
+		require.Len(t, said.all, 1)
+		require.Contains(t, said.all[0], "no resumption")
+		require.Contains(t, said.all[0], "Config.Eras")
+		require.ErrorIs(t, rejoin.HandleFromContext(context.Background()).CloseStream(0), rejoin.ErrNoCall)
+	})
+}
+
+// Before the modern handler stand the guard and the limits, for its requests as for all.
+func TestTheDoorBeforeTheModernHandler(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		s := modernServer(t, rejoin.Config{MaxBodyBytes: 2000}, func(http.ResponseWriter, *http.Request) { t.Error("it was let in") })
+		padded := func(n int) string { return modernPing + strings.Repeat(" ", n) }
+		for _, test := range []struct {
+			want   string
+			body   string
+			host   string
+			header []string
+		}{
+			{`403 error(-32600,null) ended`, modernPing, "evil.example", nil},
+			{`403 error(-32600,null) ended`, modernPing, "localhost", []string{"Origin", "https://evil.example"}},
+			{`415 error(-32600,"mine") ended`, modernPing, "localhost", []string{"Content-Type", "text/plain"}},
+			{`415 error(-32600,"mine") ended`, modernPing, "localhost", []string{"Content-Type", ""}},
+			{`413 error(-32600,"mine") ended`, padded(2000), "localhost", nil},
+			{`400 error(-32600,"mine") ended`, strings.Replace(modernPing, `"method"`, `"method":"x","method"`, 1), "localhost", nil},
+			{`400 error(-32600,"mine") ended`, strings.Replace(modernPing, `"method"`, `"Method"`, 1), "localhost", modernHeader},
+			{`400 error(-32700,"mine") ended`, modernPing + "}", "localhost", nil},
+		} {
+			r := toLoopback(request(t, http.MethodPost, test.body, test.header...))
+			r.Host = test.host
+			require.Equal(t, test.want, serve(s, r).story(), "%+v", test)
+		}
+	})
+}
+
+// Config.MaxConcurrent is a session's, and these requests have none.
+func TestModernRequestsAreNotCountedTogether(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		s := modernServer(t, rejoin.Config{MaxConcurrent: 1, MaxSessions: 1}, func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() })
+		for range 100 {
+			require.Equal(t, "open", serve(s, request(t, http.MethodPost, modernPing)).story(), "also with the same id")
+		}
+		require.Equal(t, rejoin.Stats{Connections: 100}, s.Stats())
+	})
+}
+
+// A client of both eras that sends a legacy initialize for the modern version, without its header and its _meta, is on the legacy way: it is
+// offered the newest version that has one, and can go on.
+func TestALegacyInitializeForTheModernVersion(t *testing.T) {
+	for _, eras := range []rejoin.Eras{rejoin.Legacy, rejoin.Both} {
+		bubble(t, func(t *testing.T) {
+			legacy := tool(func(context.Context, *rejoin.Handle) (any, error) { return "done", nil })
+			app := legacyAndModern{legacy, http.HandlerFunc(func(http.ResponseWriter, *http.Request) { t.Error("it is not modern") })}
+			s := newServer(t, app, rejoin.Config{Eras: eras})
+			w := serve(s, request(t, http.MethodPost, strings.Replace(initialize, "2025-11-25", "2026-07-28", 1)))
+			require.Equal(t, "200 result ended", w.story())
+			require.Contains(t, w.body.String(), `"protocolVersion":"2025-11-25"`)
+			id := w.header.Get("Mcp-Session-Id")
+			require.Equal(t, http.StatusAccepted, says(t, s, id, "notifications/initialized"))
+			w = serve(s, inSession(t, id, `{"jsonrpc":"2.0","id":1,"method":"x"}`, "Mcp-Protocol-Version", "2025-11-25"))
+			require.Equal(t, "200 result ended", w.story())
+			require.Equal(t, "2025-11-25", sessions(s)[0].Version)
+		})
+	}
+}
+
+type legacyAndModern struct {
+	rejoin.App
+	modern http.Handler
+}
+
+func (a legacyAndModern) Modern() http.Handler { return a.modern }

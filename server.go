@@ -38,6 +38,9 @@ type Server struct {
 	modern      atomic.Int64    // requests of the modern era that run
 	life        context.Context // of those; it ends with Close
 	kill        context.CancelFunc
+	listens     atomic.Int64    // those that have no end of their own
+	listening   context.Context // of these; it ends with Drain
+	hush        context.CancelFunc
 	changed     chan struct{} // something happened while draining
 
 	mu       sync.RWMutex
@@ -57,6 +60,7 @@ func NewServer(app App, cfg Config) (*Server, error) {
 		changed: make(chan struct{}, 1),
 	}
 	s.life, s.kill = context.WithCancel(context.Background())
+	s.listening, s.hush = context.WithCancel(s.life)
 	_, s.instant = cfg.Store.(*eventstore.Memory)
 	return s, nil
 }

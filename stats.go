@@ -13,7 +13,8 @@ import (
 	"github.com/rejoin-mcp/rejoin/core"
 )
 
-// Stats are counters since NewServer, and gauges where the name has no past tense.
+// Stats are counters since NewServer, and gauges where the name has no past tense. Of requests of the modern era Connections counts
+// those that are being served, Refused and WritesTimedOut what they say; nothing else does.
 type Stats struct {
 	Sessions, Streams, Connections, Parked, StoredBytes int64
 
@@ -53,6 +54,7 @@ func (s *Server) Stats() Stats {
 	if u, ok := s.cfg.Store.(interface{ Usage() (bytes, evicted int64) }); ok {
 		out.StoredBytes, out.Evicted = u.Usage()
 	}
+	out.Connections = s.modern.Load() + s.listens.Load()
 	for _, n := range s.all() {
 		n.mu.Lock()
 		if n.over {
@@ -151,6 +153,7 @@ const (
 	saidNoFlush said = iota
 	saidNoDeadline
 	saidNotResumable
+	saidModern
 	saidFull
 	saidUnsent
 	saidStore

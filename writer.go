@@ -92,6 +92,17 @@ func (w *writer) json(status int, body []byte) error {
 // each part, so that a stream may last as long as it likes and a reader that has stopped is noticed. It is lifted when all has
 // left: HTTP/2 ends a stream whose deadline passes also where nothing is being written.
 func (w *writer) send(piece []byte) error {
+	err := w.write(piece)
+	if err == nil {
+		err = w.flush()
+	}
+	if err == nil {
+		w.lift()
+	}
+	return err
+}
+
+func (w *writer) write(piece []byte) error {
 	for len(piece) > 0 {
 		part := piece[:min(len(piece), maxPiece)]
 		piece = piece[len(part):]
@@ -102,15 +113,22 @@ func (w *writer) send(piece []byte) error {
 			return err
 		}
 	}
+	return nil
+}
+
+func (w *writer) flush() error {
 	for _, flush := range w.flushes {
 		if err := flush(); err != nil {
 			return err
 		}
 	}
+	return nil
+}
+
+func (w *writer) lift() {
 	if w.timeout > 0 && w.rolls {
 		_ = w.rc.SetWriteDeadline(time.Time{}) // it worked before
 	}
-	return nil
 }
 
 // limit rolls the write deadline forward. Also before the handler returns: what ends the response is written after that.

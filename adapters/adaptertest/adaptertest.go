@@ -86,6 +86,7 @@ const (
 	Buffered   = "through what cannot flush comes plain JSON"
 	TimeOuts   = "the time-outs of the server cut nothing"
 	Outer      = "values of outer middleware outlive the request and its end does not"
+	Modern     = "the modern handler reads its own values and streams"
 	Lends      = "ordinary routes find the server"
 	LendsAlone = "an empty path serves nothing"
 )
@@ -117,6 +118,7 @@ var rules = []rule{
 	{Buffered, false, buffered},
 	{TimeOuts, false, timeOuts},
 	{Outer, false, outerValues},
+	{Modern, false, modern},
 	{Lends, true, lends},
 	{LendsAlone, true, lendsAlone},
 }
