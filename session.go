@@ -90,8 +90,8 @@ func (s *Session) Ask(ctx context.Context, method string, params json.RawMessage
 }
 
 // SaveState writes down what Open needs to go on with the session in another process. Each call replaces what was there: calls
-// must come one at a time, and what a response promises must be saved before it is given. Nothing reads it yet: until there is a
-// store that processes share, a session ends with its process.
+// must come one at a time, and what a response promises must be saved before it is given. Only SavedState reads it yet: until
+// there is a store that processes share, a session ends with its process.
 func (s *Session) SaveState(state []byte) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -100,6 +100,14 @@ func (s *Session) SaveState(state []byte) error {
 	}
 	s.state = state
 	return nil
+}
+
+// SavedState is what SaveState last wrote, also after the session's end; nil: nothing. Do not change it. With it the app's side of a
+// session can be opened anew, in this process or another.
+func (s *Session) SavedState() []byte {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.state
 }
 
 // End ends the session from the app's side.

@@ -146,7 +146,10 @@ func TestASessionAfterItsEnd(t *testing.T) {
 		s := tool.Session()
 		require.Equal(t, polling, s.Version())
 		done := s.Done()
+		require.Nil(t, s.SavedState())
+		require.NoError(t, s.SaveState([]byte("w")))
 		require.NoError(t, s.SaveState([]byte("x")))
+		require.Equal(t, "x", string(s.SavedState()))
 		select {
 		case <-done:
 			t.Fatal("it is not over")
@@ -164,6 +167,7 @@ func TestASessionAfterItsEnd(t *testing.T) {
 		require.ErrorIs(t, tool.CloseStream(0), rejoin.ErrEnded)
 		require.ErrorIs(t, tool.CloseStandaloneStream(0), rejoin.ErrEnded)
 		require.ErrorIs(t, s.SaveState(nil), rejoin.ErrSessionEnded)
+		require.Equal(t, "x", string(s.SavedState()), "what is refused replaces nothing")
 		require.False(t, tool.Connected())
 		require.False(t, tool.Resumable())
 		require.Equal(t, -32001, c.Start("ping", nil).Err().Code)

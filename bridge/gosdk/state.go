@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
-	"strconv"
 
 	"github.com/modelcontextprotocol/go-sdk/auth"
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
@@ -86,19 +85,34 @@ func (c *session) restore(r *http.Request, saved []byte) (*mcp.ServerSessionOpti
 	if initialize.Capabilities != nil {
 		initialize.Capabilities.RootsV2 = roots.Capabilities.Roots
 	}
-	st := &mcp.ServerSessionState{
-		InitializeParams: &initialize, NegotiatedProtocolVersion: c.state.Version, LogLevel: c.state.LogLevel,
-	}
+	st := &mcp.ServerSessionState{InitializeParams: &initialize, LogLevel: c.state.LogLevel}
+	setVersion(st, c.state.Version)
 	if c.state.Initialized {
 		st.InitializedParams = &mcp.InitializedParams{}
 	}
 	for uri := range c.state.Subscribed {
 		params, _ := json.Marshal(map[string]string{"uri": uri}) //nolint:errchkjson // strings cannot fail
 		extra := &mcp.RequestExtra{Header: r.Header.Clone(), TokenInfo: auth.TokenInfoFromContext(r.Context())}
-		c.lastID++
-		c.queue = append(c.queue, &jsonrpc.Request{
-			ID: makeID(strconv.FormatUint(c.lastID, 10)), Method: "resources/subscribe", Params: params, Extra: extra,
-		})
+		c.queue = append(c.queue, &jsonrpc.Request{ID: makeID(c.newID()), Method: "resources/subscribe", Params: params, Extra: extra})
 	}
 	return &mcp.ServerSessionOptions{State: st}, nil
+}
+
+// newestLegacy is the newest version that has an initialize.
+const newestLegacy = "2025-11-25"
+
+// clamp asks for no newer version than initialize can open. The SDK would open the newest of those, but go on to refuse what the
+// version that was asked for does not have.
+func clamp(params json.RawMessage) json.RawMessage {
+	var p map[string]json.RawMessage
+	var version string
+	if json.Unmarshal(params, &p) != nil || json.Unmarshal(p["protocolVersion"], &version) != nil || version <= newestLegacy {
+		return params
+	}
+	p["protocolVersion"] = json.RawMessage(`"` + newestLegacy + `"`)
+	clamped, err := json.Marshal(p)
+	if err != nil {
+		return params
+	}
+	return clamped
 }

@@ -1,0 +1,99 @@
+package gosdk
+
+import (
+	"context"
+	"net/http"
+	"runtime"
+	"sync"
+	"weak"
+
+	"github.com/modelcontextprotocol/go-sdk/auth"
+	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"github.com/rejoin-mcp/rejoin"
+)
+
+// New bridges s, to which it adds one receiving middleware: call it after your own AddReceivingMiddleware. Calling it twice is
+// harmless.
+func New(s *mcp.Server) rejoin.App {
+	a := newApp(func(*http.Request) *mcp.Server { return s })
+	a.adopt(s)
+	return a
+}
+
+// NewFunc chooses a server for each session, and for each request of the modern era, as mcp.NewStreamableHTTPHandler does. Nil
+// refuses with 400. f runs on the goroutine that serves the request, and may be called for many at once. Each server gets New's
+// middleware when it is first chosen, and is not kept alive.
+func NewFunc(f func(*http.Request) *mcp.Server) rejoin.App { return newApp(f) }
+
+// Principal is a rejoin.Config.Principal that takes the user from the SDK's auth.RequireBearerToken; "" without one.
+func Principal(r *http.Request) string {
+	if t := auth.TokenInfoFromContext(r.Context()); t != nil {
+		return t.UserID
+	}
+	return ""
+}
+
+type app struct {
+	choose   func(*http.Request) *mcp.Server
+	modern   http.Handler
+	idKey    any       // of the SDK, nil: unknown
+	warn     sync.Once // that it is
+	adopted  sync.Map  // weak.Pointer[mcp.Server]: it has the middleware
+	carriers sync.Map  // weak.Pointer[mcp.RequestExtra] to *carrier
+}
+
+func newApp(choose func(*http.Request) *mcp.Server) *app {
+	a := &app{choose: choose, idKey: probeIDKey()}
+	a.modern = newModern(a.server)
+	return a
+}
+
+// server chooses the server of a request.
+func (a *app) server(r *http.Request) *mcp.Server {
+	s := a.choose(r)
+	if s != nil {
+		a.adopt(s)
+	}
+	return s
+}
+
+// adopt adds the middleware to a server that has not got it.
+func (a *app) adopt(s *mcp.Server) {
+	key := weak.Make(s)
+	if _, has := a.adopted.LoadOrStore(key, nil); has {
+		return
+	}
+	runtime.AddCleanup(s, func(key weak.Pointer[mcp.Server]) { a.adopted.Delete(key) }, key)
+	s.AddReceivingMiddleware(a.receive)
+}
+
+func (a *app) Modern() http.Handler { return a.modern }
+
+func (a *app) Open(r *http.Request, s *rejoin.Session, saved []byte) (rejoin.AppSession, error) {
+	server := a.server(r)
+	if server == nil {
+		return nil, rejoin.Errorf(rejoin.CodeInvalidRequest, "there is no server for this request")
+	}
+	if a.idKey == nil {
+		a.warn.Do(func() {
+			s.Logger().Warn("rejoin: this version of the Go SDK does not tell requests apart: what middleware added after gosdk.New sends goes to the standalone stream")
+		})
+	}
+	c := &session{app: a, s: s, calls: map[string]*carrier{}, asked: map[jsonrpc.ID]*question{}}
+	c.ready.L = &c.mu
+	opts, err := c.restore(r, saved)
+	if err != nil {
+		return nil, err
+	}
+	// Not with r's context: handlers' contexts would have its values, whichever request carries their call.
+	ss, err := server.Connect(context.Background(), c, opts)
+	if err != nil {
+		return nil, err
+	}
+	c.mu.Lock()
+	c.ss = ss
+	c.mu.Unlock()
+	return c, nil
+}

@@ -1,0 +1,201 @@
+package gosdk
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"reflect"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"github.com/rejoin-mcp/rejoin"
+)
+
+const modernVersion = "2026-07-28"
+
+// field is a field that older versions of the SDK do not have.
+func field[S any](s *S, name string) reflect.Value {
+	return reflect.ValueOf(s).Elem().FieldByName(name)
+}
+
+// askColor asks for a color in the way that fits all clients: by a result that asks, which the SDK makes an elicitation of where
+// the client is older; an SDK that knows no such result has no other clients. again is to be returned as it is, if it is not nil.
+func askColor(ctx context.Context, req *mcp.CallToolRequest) (color string, again *mcp.CallToolResult, err error) {
+	again = &mcp.CallToolResult{}
+	requests := field(again, "InputRequests")
+	if !requests.IsValid() {
+		res, err := req.Session.Elicit(ctx, &mcp.ElicitParams{Message: "color", RequestedSchema: colors})
+		if err != nil {
+			return "", nil, err
+		}
+		return fmt.Sprint(res.Content["color"]), nil, nil
+	}
+	if responses := field(req.Params, "InputResponses"); responses.Len() > 0 {
+		raw, err := json.Marshal(responses.Interface())
+		if err != nil {
+			return "", nil, err
+		}
+		var all map[string]mcp.ElicitResult
+		err = json.Unmarshal(raw, &all)
+		return fmt.Sprint(all["c"].Content["color"]), nil, err
+	}
+	const question = `{"c":{"method":"elicitation/create","params":{"message":"color","requestedSchema":{"type":"object","properties":{"color":{"type":"string"}}}}}}`
+	return "", again, json.Unmarshal([]byte(question), requests.Addr().Interface())
+}
+
+// eras are the versions that this SDK's client can be made to speak; "" is the one that it prefers.
+func eras() []string {
+	if field(new(mcp.ClientSessionOptions), "ProtocolVersion").IsValid() {
+		return []string{"", modernVersion, "2025-11-25", "2025-06-18", "2025-03-26"}
+	}
+	return []string{""}
+}
+
+// newEras is a bench that serves all eras that the SDK has.
+func newEras(t *testing.T) *bench {
+	cfg := rejoin.Config{Eras: rejoin.Both}
+	if newModern(nil) == nil {
+		cfg.Eras = rejoin.Legacy
+	}
+	b := newBench(t, cfg, nil)
+	mcp.AddTool(b.mcp, &mcp.Tool{Name: "color"}, func(ctx context.Context, req *mcp.CallToolRequest, _ toolArgs) (*mcp.CallToolResult, any, error) {
+		color, again, err := askColor(ctx, req)
+		if err != nil || again != nil {
+			return again, nil, err
+		}
+		h := rejoin.HandleFromContext(ctx)
+		closes := req.Extra.CloseSSEStream != nil
+		if closes {
+			req.Extra.CloseSSEStream(mcp.CloseSSEStreamArgs{RetryAfter: time.Millisecond})
+		}
+		return text("%s %v %v %v", color, closes, h.CloseStream(0), rejoin.ServerFromContext(ctx) == b.srv), nil, nil
+	})
+	return b
+}
+
+// speak connects a client of a version and checks that it speaks that.
+func (b *bench) speak(version string, opts *mcp.ClientOptions) (s *mcp.ClientSession, modern bool) {
+	b.t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	b.t.Cleanup(cancel)
+	var o mcp.ClientSessionOptions
+	if version != "" {
+		field(&o, "ProtocolVersion").SetString(version)
+	} else if version = newestLegacy; b.app.modern != nil {
+		version = modernVersion
+	}
+	s, err := mcp.NewClient(&mcp.Implementation{Name: "sdk", Version: "1"}, opts).
+		Connect(ctx, &mcp.StreamableClientTransport{Endpoint: b.url}, &o)
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	if got := s.InitializeResult().ProtocolVersion; got != version {
+		b.t.Fatalf("it speaks %s", got)
+	}
+	return s, version == modernVersion
+}
+
+// One URL and one server: each client speaks its version, and all are asked and told.
+func TestClientsOfAllErasOnOneURL(t *testing.T) {
+	b := newEras(t)
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	var sessions []*mcp.ClientSession
+	told := make([]chan string, len(eras()))
+	for i, version := range eras() {
+		told[i] = make(chan string, 16)
+		s, modern := b.speak(version, &mcp.ClientOptions{
+			ElicitationHandler: func(_ context.Context, r *mcp.ElicitRequest) (*mcp.ElicitResult, error) {
+				return &mcp.ElicitResult{Action: "accept", Content: map[string]any{"color": "not " + r.Params.Message}}, nil
+			},
+			ToolListChangedHandler: func(context.Context, *mcp.ToolListChangedRequest) { told[i] <- "changed" },
+		})
+		sessions = append(sessions, s)
+		polls := s.InitializeResult().ProtocolVersion == newestLegacy
+		res, err := s.CallTool(ctx, &mcp.CallToolParams{Name: "color", Arguments: toolArgs{}})
+		if err != nil {
+			t.Fatalf("%s: %v", version, err)
+		}
+		want := "not color false " + rejoin.ErrNotResumable.Error() + " true"
+		switch {
+		case polls:
+			want = "not color true <nil> true"
+		case modern:
+			want = "not color true " + rejoin.ErrNotResumable.Error() + " true" // the SDK's, which does nothing
+		}
+		if got := res.Content[0].(*mcp.TextContent).Text; got != want {
+			t.Errorf("%q: got %q, want %q", version, got, want)
+		}
+	}
+	b.mcp.AddTool(&mcp.Tool{Name: "new", InputSchema: map[string]any{"type": "object"}}, nil)
+	for i, version := range eras() {
+		receive(t, "what "+version+" is told", told[i])
+	}
+	for _, s := range sessions {
+		if err := s.Close(); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+// In the modern era a disconnect cancels.
+func TestADisconnectCancelsWhereItShould(t *testing.T) {
+	b := newEras(t)
+	for _, version := range eras() {
+		s, modern := b.speak(version, nil)
+		ctx, cancel := context.WithCancel(t.Context())
+		over := make(chan error, 1)
+		go func() {
+			_, err := s.CallTool(ctx, &mcp.CallToolParams{Name: "block", Arguments: toolArgs{}})
+			over <- err
+		}()
+		receive(t, "the tool", b.begun)
+		cancel() // an older client sends notifications/cancelled
+		if cause := receive(t, "the end of the tool's context", b.causes); modern == (cause == rejoin.ErrCancelled) {
+			t.Errorf("%q: the tool ended with %v", version, cause)
+		}
+		if err := receive(t, "the end of the call", over); err == nil {
+			t.Errorf("%q: no error", version)
+		}
+		if err := s.Close(); err != nil && !modern { // the modern client of v1.7.0 and v1.8.0 calls a cancelled call an error
+			t.Error(err)
+		}
+	}
+	close(b.release)
+}
+
+func TestAnSDKWithoutTheModernEra(t *testing.T) {
+	s := newServer(nil, nil)
+	without := New(s).(*app)
+	without.modern = nil
+	if _, err := rejoin.NewServer(without, rejoin.Config{Eras: rejoin.Both}); err == nil {
+		t.Error("it serves an era that it has not")
+	}
+	if without.Modern() != nil {
+		t.Error("not nil")
+	}
+	if setField(new(mcp.StreamableHTTPOptions), "PropagateRequestCancellation", true) != (New(s).Modern() != nil) {
+		t.Error("the modern era is there where a disconnect can cancel, and only there")
+	}
+}
+
+// A body that the SDK's own limit would refuse is rejoin's to judge.
+func TestModernBodiesAreLimitedByRejoinAlone(t *testing.T) {
+	b := newBench(t, rejoin.Config{Eras: rejoin.Legacy}, nil)
+	if b.app.modern == nil {
+		return // nothing to limit: TestAnSDKWithoutTheModernEra
+	}
+	b.serve(rejoin.Config{Eras: rejoin.Both, MaxBodyBytes: 16 << 20}, b.app)
+	s, _ := b.speak("", nil)
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	if _, err := s.CallTool(ctx, &mcp.CallToolParams{Name: "whoami", Arguments: toolArgs{strings.Repeat("x", 6<<20)}}); err != nil {
+		t.Error(err)
+	}
+	if err := s.Close(); err != nil {
+		t.Error(err)
+	}
+}

@@ -1,0 +1,166 @@
+package gosdk
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"github.com/rejoin-mcp/rejoin"
+	"github.com/rejoin-mcp/rejoin/rejointest"
+)
+
+// outside is what a middleware does that was added after New: it sends by itself, before and after the tool, and once more when
+// all is over.
+func outside(s *mcp.Server) (last func(*testing.T), other chan *mcp.ServerSession) {
+	var ctx context.Context
+	var session *mcp.ServerSession
+	other = make(chan *mcp.ServerSession, 1)
+	log := func(ctx context.Context, ss *mcp.ServerSession, note string) error {
+		return ss.Log(ctx, &mcp.LoggingMessageParams{Level: "info", Data: note})
+	}
+	s.AddReceivingMiddleware(func(next mcp.MethodHandler) mcp.MethodHandler {
+		return func(c context.Context, method string, req mcp.Request) (mcp.Result, error) {
+			if method != "tools/call" {
+				return next(c, method, req)
+			}
+			ss := req.GetSession().(*mcp.ServerSession)
+			ctx, session = c, ss
+			if err := log(c, ss, "before"); err != nil {
+				return nil, err
+			}
+			select {
+			case ss := <-other:
+				if err := log(c, ss, "from another session"); err != nil {
+					return nil, err
+				}
+			default:
+			}
+			if err := ss.Ping(c, &mcp.PingParams{Meta: mcp.Meta{"note": "asked"}}); err != nil {
+				return nil, err
+			}
+			res, err := next(c, method, req)
+			return res, errors.Join(err, log(c, ss, "after"))
+		}
+	})
+	return func(t *testing.T) {
+		t.Helper()
+		err := session.NotifyProgress(ctx, &mcp.ProgressNotificationParams{ProgressToken: "p", Message: "late"})
+		if err = errors.Join(err, log(ctx, session, "late")); err != nil {
+			t.Error(err)
+		}
+		synctest.Wait()
+	}, other
+}
+
+func quick(context.Context, *mcp.CallToolRequest) (*mcp.CallToolResult, error) { return text("x"), nil }
+
+func TestMiddlewareAddedAfterNewSendsOnTheCallsStream(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		s := newServer(nil, map[string]handler{"x": quick})
+		app := New(s)
+		last, other := outside(s)
+		var sessions []*rejointest.Client
+		var standalone []*rejointest.Call
+		for range 2 {
+			c := rejointest.New(t, app, rejointest.Config{OnRequest: answers})
+			c.Start("logging/setLevel", map[string]string{"level": "info"}).Result()
+			sessions, standalone = append(sessions, c), append(standalone, c.Listen())
+		}
+		second := slices.Collect(s.Sessions())[1]
+		blocked := make(chan struct{})
+		s.AddTool(&mcp.Tool{Name: "block", InputSchema: map[string]any{"type": "object"}},
+			func(context.Context, *mcp.CallToolRequest) (*mcp.CallToolResult, error) {
+				<-blocked
+				return text("x"), nil
+			})
+		same := sessions[1].CallTool("block", nil) // the same number of a call, in another session
+		other <- second
+		call := sessions[0].CallTool("x", nil)
+		call.Result()
+		last(t)
+		close(blocked)
+		same.Result()
+		elapse(time.Second) // until the SDK has told of the new tool
+		expect(t, "the call", call.Messages(), "message before", "ping asked", "message after", "result x")
+		expect(t, "the standalone stream", standalone[0].Messages(), "message late", "list_changed")
+		expect(t, "the other call", same.Messages(), "message before", "ping asked", "message after", "result x")
+		expect(t, "the other standalone stream", standalone[1].Messages(), "message from another session", "list_changed")
+	})
+}
+
+// An SDK whose contexts cannot be told apart: what is sent is not lost, and it is said once.
+func TestWhereTheSDKDoesNotTellRequestsApart(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		s := newServer(nil, map[string]handler{"x": quick})
+		bridged := New(s).(*app)
+		if bridged.idKey == nil {
+			t.Error("this version of the SDK does not")
+		}
+		bridged.idKey = nil
+		last, _ := outside(s)
+		var logged journal
+		for range 2 {
+			c := rejointest.New(t, bridged, rejointest.Config{OnRequest: answers, Server: rejoin.Config{Logger: logged.logger()}})
+			c.Start("logging/setLevel", map[string]string{"level": "info"}).Result()
+			standalone := c.Listen()
+			call := c.CallTool("x", nil)
+			call.Result()
+			last(t)
+			expect(t, "the call", call.Messages(), "result x")
+			got := said(standalone.Messages()) // the pings outside of calls are answered for the client
+			if want := []string{"message before", "message after", "progress late", "message late"}; !slices.Equal(got, want) {
+				t.Errorf("got %q, want %q", got, want)
+			}
+		}
+		if n := logged.count("does not tell requests apart"); n != 1 {
+			t.Errorf("it was logged %d times", n)
+		}
+	})
+}
+
+// A call that is cancelled while the SDK has not come to it, and one that a middleware outside of ours holds up.
+func TestACancelledCallEndsWhereverItIs(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		release := make(chan struct{})
+		var began atomic.Int64
+		s := newServer(&mcp.ServerOptions{RootsListChangedHandler: func(context.Context, *mcp.RootsListChangedRequest) { <-release }},
+			map[string]handler{"x": func(context.Context, *mcp.CallToolRequest) (*mcp.CallToolResult, error) {
+				began.Add(1)
+				return text("x"), nil
+			}})
+		app := New(s)
+		held := make(chan struct{}, 1)
+		s.AddReceivingMiddleware(func(next mcp.MethodHandler) mcp.MethodHandler {
+			return func(ctx context.Context, method string, req mcp.Request) (mcp.Result, error) {
+				if method != "prompts/list" {
+					return next(ctx, method, req)
+				}
+				<-ctx.Done()
+				held <- struct{}{}
+				return nil, ctx.Err()
+			}
+		})
+		c := rejointest.New(t, app, rejointest.Config{})
+		c.Start("prompts/list", nil).Cancel("enough")
+		synctest.Wait()
+		select {
+		case <-held:
+		default:
+			t.Error("the middleware's context goes on")
+		}
+		c.Notify("notifications/roots/list_changed", nil)
+		c.CallTool("x", nil).Cancel("enough")
+		close(release)
+		synctest.Wait()
+		if began.Load() != 0 {
+			t.Error("the tool was begun")
+		}
+		c.CallTool("x", nil).Result()
+	})
+}
