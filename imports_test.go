@@ -32,6 +32,7 @@ func TestImports(t *testing.T) {
 		"/adapters/echo":             {""},
 		"/adapters/gin":              {""},
 		"/adapters/adaptertest":      {"", "/rejointest", "/internal/sse"},
+		"/client":                    {"/internal/jsonrpc", "/internal/sse"},
 		"/rejointest":                {"", "/core", "/internal/jsonrpc", "/internal/sse", "/eventstore", "/adapters/stdlib"},
 	}
 	out, err := exec.Command("go", "list", "-f", `{{.ImportPath}} {{join .Imports " "}}`, "./...").Output()

@@ -86,7 +86,9 @@ func (s *Server) checkPost(r *http.Request, m *jsonrpc.Message, tooLarge bool, p
 		}
 		return refusal{}, false
 	case s.cfg.Eras == Modern:
-		return badRequest("this server speaks only versions from " + core.FirstModern + " on (Config.Eras)"), false
+		f := badRequest("this server speaks only versions from " + core.FirstModern + " on (Config.Eras)")
+		f.data = `{"supported":["` + core.FirstModern + `"]}`
+		return f, false
 	}
 	return checkVersion(version)
 }

@@ -1,0 +1,142 @@
+package client
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"runtime/debug"
+
+	"github.com/rejoin-mcp/rejoin/internal/jsonrpc"
+)
+
+const (
+	// answerAttempts is how often an answer is sent that does not get through: the tool waits for it. A second one does no harm.
+	answerAttempts = 3
+	// maxAsked is how many questions of the server are answered at a time. Where there are more, their streams are read no further.
+	maxAsked = 64
+
+	codeInternal       = -32603
+	codeMethodNotFound = -32601
+)
+
+// question is a request of the server that is being answered.
+type question struct {
+	cancel context.CancelFunc
+	wanted bool // guarded by Session.mu
+}
+
+// asked answers a request of the server in a goroutine of its own. ctx is that of the stream it came on. done is called when nothing
+// more will be done about it, unless ctx ended before: then somebody else may be asked.
+func (s *Session) asked(ctx context.Context, m jsonrpc.Message, done func()) {
+	select {
+	case s.asking <- struct{}{}:
+	case <-ctx.Done():
+		return
+	}
+	id := string(m.ID)
+	asking, cancel := context.WithCancel(ctx)
+	q := &question{cancel: cancel, wanted: true}
+	s.mu.Lock()
+	twice := s.questions[id] != nil
+	if !twice {
+		s.questions[id] = q
+	}
+	s.mu.Unlock()
+	if twice || !s.spawn(func() {
+		defer func() { <-s.asking }()
+		defer cancel()
+		if s.answer(asking, m, q) {
+			done()
+		}
+	}) {
+		cancel()
+		<-s.asking
+	}
+}
+
+// answer is false if the stream's end, or the session's, came first.
+func (s *Session) answer(ctx context.Context, m jsonrpc.Message, q *question) bool {
+	body := s.reply(ctx, m)
+	s.mu.Lock()
+	wanted := q.wanted
+	if wanted {
+		delete(s.questions, string(m.ID))
+	}
+	s.mu.Unlock()
+	switch {
+	case !wanted:
+		return true
+	case body == nil, s.ctx.Err() != nil:
+		return false
+	}
+	var err error
+	for n := range answerAttempts {
+		if n > 0 && sleep(s.ctx, s.backoff(n)) != nil {
+			return false
+		}
+		s.trace(TraceEvent{Kind: TracePost})
+		var refusal *StatusError
+		if err = s.tell(s.ctx, body); err == nil || errors.As(err, &refusal) && !passing(refusal.Status) {
+			break
+		}
+	}
+	if s.ctx.Err() != nil {
+		return false
+	}
+	if err != nil {
+		s.cfg.Logger.Warn("client: an answer could not be sent", "method", string(m.Method), "error", err)
+	}
+	return true
+}
+
+// reply is the answer; nil: there is none, for ctx has ended.
+func (s *Session) reply(ctx context.Context, m jsonrpc.Message) []byte {
+	var result any = struct{}{}
+	var err error
+	switch {
+	case string(m.Method) == "ping":
+	case s.cfg.OnRequest == nil:
+		err = &Error{Code: codeMethodNotFound, Message: "this client answers no such request"}
+	default:
+		if result, err = s.onRequest(ctx, m); err != nil && ctx.Err() != nil {
+			return nil
+		}
+	}
+	var raw []byte
+	if err == nil {
+		raw, err = json.Marshal(result)
+	}
+	if err == nil {
+		return jsonrpc.AppendResult(nil, m.ID, raw)
+	}
+	var e *Error
+	if !errors.As(err, &e) || len(e.Data) > 0 && !json.Valid(e.Data) {
+		s.cfg.Logger.Error("client: Config.OnRequest failed", "method", string(m.Method), "error", err)
+		e = &Error{Code: codeInternal, Message: "internal error"}
+	}
+	return jsonrpc.AppendError(nil, m.ID, e.Code, e.Message, e.Data)
+}
+
+// onRequest is Config.OnRequest, and a panic in it is an error like others: it is logged, and the server does not wait in vain.
+func (s *Session) onRequest(ctx context.Context, m jsonrpc.Message) (result any, err error) {
+	defer func() {
+		if v := recover(); v != nil {
+			s.cfg.Logger.Error("client: Config.OnRequest panicked", "method", string(m.Method), "panic", v, "stack", string(debug.Stack()))
+			err = &Error{Code: codeInternal, Message: "internal error"}
+		}
+	}()
+	return s.cfg.OnRequest(ctx, string(m.Method), m.Params)
+}
+
+// withdrawn ends the answering of a request that the server no longer waits for.
+func (s *Session) withdrawn(params []byte) {
+	raw, _ := jsonrpc.Field(params, "requestId")
+	id := string(raw)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if q := s.questions[id]; q != nil {
+		q.wanted = false
+		delete(s.questions, id)
+		q.cancel()
+	}
+}
