@@ -5,6 +5,7 @@ SHELL := bash
 
 FUZZTIME ?= 10s
 ROUTER ?= stdlib chi echo gin
+REVISIONS := 2025-11-25,2026-07-28
 
 # One linter binary per Go release: a linter cannot read the standard library of a Go newer than its own.
 LINTER := .bin/golangci-lint-$(shell go env GOVERSION)
@@ -30,16 +31,21 @@ fuzz: ## run each fuzz target for FUZZTIME (10s)
 	tools/fuzz $(FUZZTIME)
 
 .PHONY: conformance
-conformance: clients ## run the MCP conformance suite against the fixture behind each ROUTER (stdlib chi echo gin)
-	for router in $(ROUTER); do conformance/run "$$router"; done
+conformance: clients ## run the MCP conformance suite against package client, and each fixture behind each ROUTER (stdlib chi echo gin)
+	conformance/run-client
+	conformance/run fixture 2025-11-25 $(ROUTER)
+	conformance/run gosdkfixture $(REVISIONS) $(ROUTER)
+	conformance/run mcpgofixture $(REVISIONS) $(ROUTER)
 
 .PHONY: clients
-clients: ## test with the official TypeScript clients
-	cd conformance && go test -tags node -run '^TestTypeScript$$' -count=1 .
+clients: ## test with the official TypeScript clients and servers
+	cd conformance && go test -tags node -run '^TestTypeScript' -count=1 .
 
 .PHONY: nightly
-nightly: ## race tests five times over, then fuzz each target for two minutes
+nightly: ## race tests and the conformance suite five times over, then fuzz each target for two minutes
 	tools/race 5
+	TIMES=5 SCORE=yes conformance/run gosdkfixture $(REVISIONS)
+	TIMES=5 SCORE=yes conformance/run mcpgofixture $(REVISIONS)
 	tools/fuzz 2m
 
 # The linter's requirements are its own (tools/go.mod), so that they move no version in the workspace.

@@ -18,7 +18,7 @@ import (
 func TestTheSpecMapIsTrue(t *testing.T) {
 	text, err := os.ReadFile("docs/spec-map.md")
 	require.NoError(t, err)
-	check, err := os.ReadFile("conformance/check.mjs")
+	check, err := os.ReadFile("conformance/expected.mjs")
 	require.NoError(t, err)
 	tests := testNames(t)
 	rows, proven := 0, 0
@@ -49,7 +49,7 @@ func TestFaultsOfTheSpecMapAreFound(t *testing.T) {
 		"| \"must\" | server | `get.go` | `TestY` | | |":                        "there is no test TestY",
 		"| \"must\" | server | `got.go` | `TestX` | | |":                        "there is no file got.go",
 		"| \"must\" | server | `get.go` | `no-such.txt` | | |":                  "there is no test no-such.txt",
-		"| \"must\" | server | `get.go` | `TestX` | `no-such` | |":              "conformance/check.mjs wants no scenario no-such",
+		"| \"must\" | server | `get.go` | `TestX` | `no-such` | |":              "conformance/expected.mjs wants no scenario no-such",
 		"| \"must\" | nobody | `get.go` | `TestX` | | |":                        "binds nobody",
 		"| must | server | `get.go` | `TestX` | | |":                            "no clause is quoted",
 		"| \"must\" | server | `get.go` | `TestX` | |":                          "5 columns, not 6",
@@ -105,7 +105,7 @@ func faultsOfRow(row string, tests map[string]bool, scenarios string) (faults []
 	}
 	for _, name := range named(cells, 5) {
 		if !regexp.MustCompile(`(^|[\s'])` + regexp.QuoteMeta(name) + "[\\s'`]").MatchString(scenarios) {
-			faults = append(faults, "conformance/check.mjs wants no scenario "+name)
+			faults = append(faults, "conformance/expected.mjs wants no scenario "+name)
 		}
 	}
 	switch {

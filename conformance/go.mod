@@ -1,13 +1,16 @@
 module github.com/rejoin-mcp/rejoin/conformance
 
-go 1.25.0
+go 1.25.5
 
 require (
 	github.com/gin-gonic/gin v1.12.0
 	github.com/go-chi/chi/v5 v5.5.0
 	github.com/labstack/echo/v4 v4.16.0
+	github.com/mark3labs/mcp-go v1.2.1
 	github.com/modelcontextprotocol/go-sdk v1.8.0
 	github.com/rejoin-mcp/rejoin v0.0.0
+	github.com/rejoin-mcp/rejoin/bridge/gosdk v0.0.0
+	github.com/rejoin-mcp/rejoin/bridge/mcpgo v0.0.0
 	github.com/stretchr/testify v1.12.1
 )
 
@@ -24,6 +27,7 @@ require (
 	github.com/goccy/go-json v0.10.5 // indirect
 	github.com/goccy/go-yaml v1.19.2 // indirect
 	github.com/google/jsonschema-go v0.4.3 // indirect
+	github.com/google/uuid v1.6.0 // indirect
 	github.com/json-iterator/go v1.1.12 // indirect
 	github.com/klauspost/cpuid/v2 v2.3.0 // indirect
 	github.com/labstack/gommon v0.5.0 // indirect
@@ -35,8 +39,10 @@ require (
 	github.com/pelletier/go-toml/v2 v2.2.4 // indirect
 	github.com/quic-go/qpack v0.6.0 // indirect
 	github.com/quic-go/quic-go v0.59.0 // indirect
+	github.com/santhosh-tekuri/jsonschema/v6 v6.0.2 // indirect
 	github.com/segmentio/asm v1.1.3 // indirect
 	github.com/segmentio/encoding v0.5.4 // indirect
+	github.com/spf13/cast v1.7.1 // indirect
 	github.com/twitchyliquid64/golang-asm v0.15.1 // indirect
 	github.com/ugorji/go/codec v1.3.1 // indirect
 	github.com/valyala/bytebufferpool v1.0.0 // indirect
@@ -56,3 +62,7 @@ require (
 )
 
 replace github.com/rejoin-mcp/rejoin => ..
+
+replace github.com/rejoin-mcp/rejoin/bridge/gosdk => ../bridge/gosdk
+
+replace github.com/rejoin-mcp/rejoin/bridge/mcpgo => ../bridge/mcpgo

@@ -10,6 +10,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -18,20 +19,44 @@ import (
 	"github.com/rejoin-mcp/rejoin"
 )
 
-// build builds a client in a folder of clients, with the requirements of that .mod file.
+// builds are the clients that were built, by folder and .mod file, and programs is the folder that they are in.
+var (
+	builds   sync.Map
+	programs string
+)
+
+func TestMain(m *testing.M) {
+	var err error
+	if programs, err = os.MkdirTemp("", "clients"); err != nil {
+		panic(err)
+	}
+	code := m.Run()
+	if err := os.RemoveAll(programs); err != nil {
+		panic(err)
+	}
+	os.Exit(code)
+}
+
+// build builds a client in a folder of clients, with the requirements of that .mod file, unless it was built before.
 func build(t *testing.T, folder, mod string) string {
+	t.Helper()
+	once, _ := builds.LoadOrStore(folder+"-"+mod, &sync.Once{})
+	path := filepath.Join(programs, folder+"-"+mod)
+	once.(*sync.Once).Do(func() { buildAs(t, path, folder, mod) })
+	return path
+}
+
+func buildAs(t *testing.T, path, folder, mod string) {
 	t.Helper()
 	for _, name := range []string{mod, "main.go"} { // so that go test knows what a cached result depends on
 		_, err := os.Stat(filepath.Join("clients", folder, name))
 		require.NoError(t, err)
 	}
-	path := filepath.Join(t.TempDir(), "client")
 	cmd := exec.CommandContext(t.Context(), "go", "build", "-buildvcs=false", "-modfile="+mod, "-o", path, ".")
 	cmd.Dir = filepath.Join("clients", folder)
 	cmd.Env = append(os.Environ(), "GOWORK=off")
 	out, err := cmd.CombinedOutput()
 	require.NoError(t, err, "%s", out)
-	return path
 }
 
 func TestEarlierGoSDKPolls(t *testing.T) {
@@ -45,7 +70,7 @@ func TestEarlierGoSDKPolls(t *testing.T) {
 		t.Run(release.mod, func(t *testing.T) {
 			client := program{
 				command: []string{build(t, "gosdk", release.mod)}, version: "2025-11-25",
-				probes: release.probes, listens: true, cursor: true,
+				probes: release.probes, listens: true, cursor: true, app: newApp,
 			}
 			t.Run("connects", func(t *testing.T) { caseConnects(t, client) })
 			t.Run("polls", func(t *testing.T) { casePolls(t, client) })
@@ -59,8 +84,8 @@ func TestEarlierGoSDKPolls(t *testing.T) {
 // mcp-go speaks one era only when it shall listen on the standalone stream, to which it comes back after a second of its own.
 func TestMCPGoPolls(t *testing.T) {
 	path := build(t, "mcpgo", "go.mod")
-	client := program{command: []string{path}, version: "2025-11-25", probes: true}
-	listening := program{command: []string{path, "-listen"}, version: "2025-11-25", listens: true}
+	client := program{command: []string{path}, version: "2025-11-25", probes: true, app: newApp}
+	listening := program{command: []string{path, "-listen"}, version: "2025-11-25", listens: true, app: newApp}
 	t.Run("connects", func(t *testing.T) { caseConnects(t, client) })
 	t.Run("connects and listens", func(t *testing.T) { caseConnects(t, listening) })
 	t.Run("polls", func(t *testing.T) { casePolls(t, client) })
@@ -75,11 +100,11 @@ func TestEarlierGoSDKIsNotPolled(t *testing.T) {
 	for _, mod := range []string{"v1.2.0.mod", "v1.4.1.mod"} {
 		t.Run(mod, func(t *testing.T) {
 			const steps = 100
-			client := program{command: []string{build(t, "gosdk", mod)}, version: "2025-06-18", listens: true}
-			handles, started, release := make(chan *rejoin.Handle, 1), make(chan struct{}), make(chan struct{})
+			client := program{command: []string{build(t, "gosdk", mod)}, version: "2025-06-18", listens: true, app: newApp}
+			handles, started, release := make(chan hand, 1), make(chan struct{}), make(chan struct{})
 			p := start(t, client, rejoin.Config{KeepAlive: 10 * time.Millisecond}, tools{
 				"quick": quick,
-				"many": func(ctx context.Context, h *rejoin.Handle, _ json.RawMessage) (string, error) {
+				"many": func(ctx context.Context, h hand, _ json.RawMessage) (string, error) {
 					handles <- h
 					<-started
 					for i := range steps {
@@ -96,7 +121,7 @@ func TestEarlierGoSDKIsNotPolled(t *testing.T) {
 					<-release
 					return "done", nil
 				},
-				"fail": func(_ context.Context, h *rejoin.Handle, _ json.RawMessage) (string, error) {
+				"fail": func(_ context.Context, h hand, _ json.RawMessage) (string, error) {
 					return "", errors.Join(h.Progress(1, 1, ""), rejoin.Errorf(-32050, "out of luck"))
 				},
 			})

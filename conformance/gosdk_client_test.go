@@ -21,7 +21,7 @@ import (
 // A client that wants the newest version asks for the modern era first. It must fall back at once, and find polling.
 func TestGoSDKFallsBackToInitialize(t *testing.T) {
 	s := connect(t, rejoin.Config{}, tools{
-		"resumable": func(_ context.Context, h *rejoin.Handle, _ json.RawMessage) (string, error) {
+		"resumable": func(_ context.Context, h hand, _ json.RawMessage) (string, error) {
 			return strconv.FormatBool(h.Resumable()), nil
 		},
 	}, nil, nil)
@@ -52,7 +52,7 @@ func TestGoSDKFallsBackToInitialize(t *testing.T) {
 func TestGoSDKPlainJSON(t *testing.T) {
 	cfg := rejoin.Config{Policy: rejoin.Policy{StreamAfter: patience}} // a busy machine is not quick
 	s := connect(t, cfg, tools{
-		"quick": func(context.Context, *rejoin.Handle, json.RawMessage) (string, error) { return "done", nil },
+		"quick": func(context.Context, hand, json.RawMessage) (string, error) { return "done", nil },
 	}, nil, nil)
 	for range 10 {
 		s.requireCall(t, "quick", "done")
@@ -70,20 +70,20 @@ func TestGoSDKErrors(t *testing.T) {
 	fault := rejoin.Errorf(-32042, "out of %s", "luck")
 	fault.Data = json.RawMessage(`{"why":"no reason"}`)
 	s := connect(t, rejoin.Config{}, tools{
-		"plain": func(context.Context, *rejoin.Handle, json.RawMessage) (string, error) { return "", fault },
-		"polled": func(_ context.Context, h *rejoin.Handle, _ json.RawMessage) (string, error) {
+		"plain": func(context.Context, hand, json.RawMessage) (string, error) { return "", fault },
+		"polled": func(_ context.Context, h hand, _ json.RawMessage) (string, error) {
 			if err := h.CloseStream(soon); err != nil {
 				return "", err
 			}
 			return "", fault
 		},
-		"internal": func(context.Context, *rejoin.Handle, json.RawMessage) (string, error) {
+		"internal": func(context.Context, hand, json.RawMessage) (string, error) {
 			return "", errors.New("the password is secret")
 		},
-		"panic": func(context.Context, *rejoin.Handle, json.RawMessage) (string, error) {
+		"panic": func(context.Context, hand, json.RawMessage) (string, error) {
 			panic("the password is secret")
 		},
-		"quick": func(context.Context, *rejoin.Handle, json.RawMessage) (string, error) { return "done", nil },
+		"quick": func(context.Context, hand, json.RawMessage) (string, error) { return "done", nil },
 	}, nil, nil)
 	tests := []struct {
 		tool string
@@ -114,11 +114,11 @@ func TestGoSDKErrors(t *testing.T) {
 func TestGoSDKCancels(t *testing.T) {
 	tests := []struct {
 		name  string
-		begin func(h *rejoin.Handle) error // brings the stream to where it shall be
+		begin func(h hand) error // brings the stream to where it shall be
 	}{
-		{"before the head", func(*rejoin.Handle) error { return nil }},
-		{"while it reads", func(h *rejoin.Handle) error { return h.Progress(1, 2, "") }},
-		{"while it is away", func(h *rejoin.Handle) error { return h.CloseStream(time.Hour) }},
+		{"before the head", func(hand) error { return nil }},
+		{"while it reads", func(h hand) error { return h.Progress(1, 2, "") }},
+		{"while it is away", func(h hand) error { return h.CloseStream(time.Hour) }},
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
@@ -127,7 +127,7 @@ func TestGoSDKCancels(t *testing.T) {
 			begun := make(chan error, 1)
 			cfg := rejoin.Config{Policy: rejoin.Policy{StreamAfter: patience}}
 			s := connect(t, cfg, tools{
-				"long": func(ctx context.Context, h *rejoin.Handle, _ json.RawMessage) (string, error) {
+				"long": func(ctx context.Context, h hand, _ json.RawMessage) (string, error) {
 					begun <- test.begin(h)
 					select {
 					case <-ctx.Done():
@@ -137,7 +137,7 @@ func TestGoSDKCancels(t *testing.T) {
 					}
 					return "too late", nil
 				},
-				"quick": func(context.Context, *rejoin.Handle, json.RawMessage) (string, error) { return "done", nil },
+				"quick": func(context.Context, hand, json.RawMessage) (string, error) { return "done", nil },
 			}, &mcp.ClientOptions{ProgressNotificationHandler: seen.handler}, nil)
 			ctx, cancel := context.WithCancel(s.ctx)
 			defer cancel()
@@ -168,7 +168,7 @@ func TestGoSDKConcurrentCalls(t *testing.T) {
 	var running sync.WaitGroup
 	running.Add(calls)
 	s := connect(t, rejoin.Config{}, tools{
-		"echo": func(ctx context.Context, h *rejoin.Handle, args json.RawMessage) (string, error) {
+		"echo": func(ctx context.Context, h hand, args json.RawMessage) (string, error) {
 			running.Done()
 			running.Wait() // all are there at once
 			var n struct {

@@ -21,7 +21,7 @@ import (
 func TestGoSDKProgressAcrossFiveCloses(t *testing.T) {
 	seen := newProgress()
 	s := connect(t, rejoin.Config{}, tools{
-		"long": func(ctx context.Context, h *rejoin.Handle, _ json.RawMessage) (string, error) {
+		"long": func(ctx context.Context, h hand, _ json.RawMessage) (string, error) {
 			for i := range 5 {
 				if err := errors.Join(
 					h.Progress(float64(2*i+1), 11, "while the client reads"),
@@ -60,27 +60,27 @@ func TestGoSDKProgressAcrossFiveCloses(t *testing.T) {
 func TestGoSDKIdleStandaloneStream(t *testing.T) {
 	const rounds, retry = 20, 50 * time.Millisecond
 	type held struct {
-		handle  *rejoin.Handle
+		handle  hand
 		release chan struct{}
 	}
 	tests := []struct {
 		name  string
-		close func(s session, h *rejoin.Handle) error
+		close func(s session, h hand) error
 	}{
-		{"by the server", func(s session, _ *rejoin.Handle) error {
+		{"by the server", func(s session, _ hand) error {
 			for info := range s.srv.Sessions() {
 				return s.srv.CloseStream(info.Streams[0].Ref, retry)
 			}
 			return errors.New("there is no session")
 		}},
-		{"by a tool", func(_ session, h *rejoin.Handle) error { return h.CloseStandaloneStream(retry) }},
+		{"by a tool", func(_ session, h hand) error { return h.CloseStandaloneStream(retry) }},
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
 			holds := make(chan held)
 			messages := make(chan string, 10)
 			s := connect(t, rejoin.Config{}, tools{
-				"hold": func(ctx context.Context, h *rejoin.Handle, _ json.RawMessage) (string, error) {
+				"hold": func(ctx context.Context, h hand, _ json.RawMessage) (string, error) {
 					hold := held{h, make(chan struct{})}
 					holds <- hold
 					select {
@@ -90,7 +90,7 @@ func TestGoSDKIdleStandaloneStream(t *testing.T) {
 						return "", context.Cause(ctx)
 					}
 				},
-				"quick": func(context.Context, *rejoin.Handle, json.RawMessage) (string, error) { return "done", nil },
+				"quick": func(context.Context, hand, json.RawMessage) (string, error) { return "done", nil },
 			}, &mcp.ClientOptions{LoggingMessageHandler: func(_ context.Context, r *mcp.LoggingMessageRequest) {
 				messages <- fmt.Sprint(r.Params.Data)
 			}}, nil)
@@ -139,9 +139,9 @@ func TestGoSDKIdleStandaloneStream(t *testing.T) {
 // The question waits for the client, and the answer comes while the client is away again.
 func TestGoSDKElicitationAcrossCloses(t *testing.T) {
 	asked, mayAnswer := make(chan struct{}), make(chan struct{})
-	handles := make(chan *rejoin.Handle, 1)
+	handles := make(chan hand, 1)
 	s := connect(t, rejoin.Config{}, tools{
-		"ask": func(ctx context.Context, h *rejoin.Handle, _ json.RawMessage) (string, error) {
+		"ask": func(ctx context.Context, h hand, _ json.RawMessage) (string, error) {
 			handles <- h
 			var answer struct {
 				Action  string `json:"action"`
@@ -193,13 +193,13 @@ func TestGoSDKOlderVersion(t *testing.T) {
 	seen := newProgress()
 	closed := make(chan error, 2)
 	s := connect(t, rejoin.Config{}, tools{
-		"long": func(_ context.Context, h *rejoin.Handle, _ json.RawMessage) (string, error) {
+		"long": func(_ context.Context, h hand, _ json.RawMessage) (string, error) {
 			err := h.Progress(1, 2, "")
 			closed <- h.CloseStream(soon)
 			closed <- h.CloseStandaloneStream(soon)
 			return "done", errors.Join(err, h.Progress(2, 2, ""))
 		},
-		"pending": func(_ context.Context, h *rejoin.Handle, _ json.RawMessage) (string, error) {
+		"pending": func(_ context.Context, h hand, _ json.RawMessage) (string, error) {
 			closed <- h.CloseStream(soon)
 			return strconv.FormatBool(h.Resumable()), nil
 		},
@@ -242,7 +242,7 @@ func TestGoSDKCloseAfter(t *testing.T) {
 	finish := make(chan struct{})
 	cfg := rejoin.Config{Policy: rejoin.Policy{CloseAfter: 2 * soon, Retry: soon, RetryMax: 2 * soon}}
 	s := connect(t, cfg, tools{
-		"unaware": func(ctx context.Context, _ *rejoin.Handle, _ json.RawMessage) (string, error) {
+		"unaware": func(ctx context.Context, _ hand, _ json.RawMessage) (string, error) {
 			select {
 			case <-finish:
 				return "done", nil

@@ -23,7 +23,7 @@ const soon = 10 * time.Millisecond
 var errNotText = errors.New("the result is not one text")
 
 // tool is a tool of the server under test: what it returns is the text of the result.
-type tool func(ctx context.Context, h *rejoin.Handle, args json.RawMessage) (string, error)
+type tool func(ctx context.Context, h hand, args json.RawMessage) (string, error)
 
 // tools are the tools of a server, by name.
 type tools map[string]tool

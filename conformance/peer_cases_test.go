@@ -19,7 +19,7 @@ import (
 // The cases of this file hold for any client that can poll: each starts one.
 
 // quick is a tool that every case ends with: the session is in order.
-func quick(context.Context, *rejoin.Handle, json.RawMessage) (string, error) { return "done", nil }
+func quick(context.Context, hand, json.RawMessage) (string, error) { return "done", nil }
 
 func (p *peer) requireQuick(t *testing.T) {
 	t.Helper()
@@ -32,7 +32,7 @@ func casePolls(t *testing.T, client program) {
 	const rounds = 5
 	p := start(t, client, rejoin.Config{}, tools{
 		"quick": quick,
-		"long": func(ctx context.Context, h *rejoin.Handle, _ json.RawMessage) (string, error) {
+		"long": func(ctx context.Context, h hand, _ json.RawMessage) (string, error) {
 			for i := range rounds {
 				if err := errors.Join(
 					h.Progress(float64(2*i+1), 11, ""),
@@ -79,10 +79,10 @@ func (p *peer) polls(post exchange) func(*exchange) bool {
 // caseIdle: nothing happens on the standalone stream for many rounds, and then it still works.
 func caseIdle(t *testing.T, client program, rounds int) {
 	const retry = 50 * time.Millisecond
-	handles, release := make(chan *rejoin.Handle, 1), make(chan struct{})
+	handles, release := make(chan hand, 1), make(chan struct{})
 	p := start(t, client, rejoin.Config{}, tools{
 		"quick": quick,
-		"hold": func(ctx context.Context, h *rejoin.Handle, _ json.RawMessage) (string, error) {
+		"hold": func(ctx context.Context, h hand, _ json.RawMessage) (string, error) {
 			handles <- h
 			select {
 			case <-release:
@@ -131,7 +131,7 @@ func caseIdle(t *testing.T, client program, rounds int) {
 func caseFails(t *testing.T, client program) {
 	p := start(t, client, rejoin.Config{Policy: rejoin.Policy{Retry: soon}}, tools{
 		"quick": quick,
-		"fail": func(_ context.Context, h *rejoin.Handle, _ json.RawMessage) (string, error) {
+		"fail": func(_ context.Context, h hand, _ json.RawMessage) (string, error) {
 			if err := h.CloseStream(soon); err != nil {
 				return "", err
 			}
@@ -160,10 +160,10 @@ func caseFails(t *testing.T, client program) {
 
 // caseAsks: the question waits for the client, and the answer comes while the client is away again.
 func caseAsks(t *testing.T, client program) {
-	handles := make(chan *rejoin.Handle, 1)
+	handles := make(chan hand, 1)
 	p := start(t, client, rejoin.Config{}, tools{
 		"quick": quick,
-		"ask": func(ctx context.Context, h *rejoin.Handle, _ json.RawMessage) (string, error) {
+		"ask": func(ctx context.Context, h hand, _ json.RawMessage) (string, error) {
 			handles <- h
 			var answer struct {
 				Action  string            `json:"action"`
@@ -197,7 +197,7 @@ func caseAsks(t *testing.T, client program) {
 // twice. A client of both eras begins with server/discover, is refused, and goes on as any other.
 func caseConnects(t *testing.T, client program) {
 	p := start(t, client, rejoin.Config{}, tools{
-		"resumable": func(_ context.Context, h *rejoin.Handle, _ json.RawMessage) (string, error) {
+		"resumable": func(_ context.Context, h hand, _ json.RawMessage) (string, error) {
 			return strconv.FormatBool(h.Resumable()), nil
 		},
 	})

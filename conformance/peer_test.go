@@ -30,6 +30,9 @@ type program struct {
 	listens bool     // it opens the standalone stream
 	cursor  bool     // it comes back to that stream with a cursor, after the time it was told
 	rereads bool     // it takes no error for a response, and asks once more
+
+	app  func(tools) rejoin.App // the server that it is to be connected to
+	eras rejoin.Eras            // that the server offers
 }
 
 // peer is a client in a process of its own that is connected to a server of its own. clients/gosdk/main.go says how the two talk.
@@ -56,7 +59,8 @@ type line struct {
 func start(t *testing.T, client program, cfg rejoin.Config, list tools) *peer {
 	t.Helper()
 	cfg.Logger = slog.New(slog.DiscardHandler)
-	srv, err := rejoin.NewServer(newApp(list), cfg)
+	cfg.Eras = client.eras
+	srv, err := rejoin.NewServer(client.app(list), cfg)
 	require.NoError(t, err)
 	mux := http.NewServeMux()
 	stdadapter.Register(mux, "/mcp", srv)

@@ -20,28 +20,45 @@ func TestTypeScript(t *testing.T) {
 	out, err := exec.CommandContext(t.Context(), "./install").CombinedOutput()
 	require.NoError(t, err, "%s", out)
 	for _, client := range []program{
-		{command: []string{"v1"}, rereads: true},
-		{command: []string{"v2"}, probes: true},
+		{command: []string{"v1"}, rereads: true, eras: rejoin.Both},
+		{command: []string{"v2"}, probes: true}, // it falls back
 	} {
 		name := client.command[0]
-		client.command = []string{"node_modules/.bin/node", "clients/typescript/client.mjs", name}
+		client.command = typeScript(name)
 		client.version, client.listens, client.cursor = "2025-11-25", true, true
 		t.Run(name, func(t *testing.T) {
-			t.Run("connects", func(t *testing.T) { caseConnects(t, client) })
-			t.Run("polls", func(t *testing.T) { casePolls(t, client) })
-			t.Run("idle", func(t *testing.T) { caseIdle(t, client, 20) })
-			t.Run("fails", func(t *testing.T) { caseFails(t, client) })
-			t.Run("asks", func(t *testing.T) { caseAsks(t, client) })
-			t.Run("resumes what has ended", func(t *testing.T) { caseResumes(t, client) })
+			eachBridge(t, client, polledCases())
+			own := client
+			own.app, own.eras = newApp, rejoin.Legacy // it has no other
+			t.Run("connects", func(t *testing.T) { caseConnects(t, own) })
+			t.Run("polls", func(t *testing.T) { casePolls(t, own) })
+			t.Run("idle", func(t *testing.T) { caseIdle(t, own, 20) })
+			t.Run("fails", func(t *testing.T) { caseFails(t, own) })
+			t.Run("asks", func(t *testing.T) { caseAsks(t, own) })
+			t.Run("resumes what has ended", func(t *testing.T) { caseResumes(t, own) })
 		})
 	}
+	t.Run("v2-legacy", func(t *testing.T) {
+		eachBridge(t, program{command: typeScript("v2-legacy"), version: "2025-11-25", listens: true, cursor: true, eras: rejoin.Both},
+			polledCases())
+	})
+	for _, name := range []string{"v2", "v2-modern"} {
+		t.Run(name+" in the modern era", func(t *testing.T) {
+			eachBridge(t, program{command: typeScript(name), version: "2026-07-28", eras: rejoin.Both},
+				map[string]func(*testing.T, program){"modern": caseModern})
+		})
+	}
+}
+
+func typeScript(name string) []string {
+	return []string{"node_modules/.bin/node", "clients/typescript/client.mjs", name}
 }
 
 // caseResumes: what has ended can be read again from anywhere, and whoever has read all of it is told so, not left waiting.
 func caseResumes(t *testing.T, client program) {
 	p := start(t, client, rejoin.Config{}, tools{
 		"quick": quick,
-		"short": func(_ context.Context, h *rejoin.Handle, _ json.RawMessage) (string, error) {
+		"short": func(_ context.Context, h hand, _ json.RawMessage) (string, error) {
 			return "done", h.Notify("notifications/message", map[string]any{"level": "info", "data": "step"})
 		},
 	})

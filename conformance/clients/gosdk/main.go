@@ -1,11 +1,12 @@
 // The client of one release of the official Go SDK, driven line by line by the tests of the conformance module. It is a module of
 // its own, outside the workspace, with one .mod file for each release: a workspace has room for one of them.
 //
-//	client <url>
+//	client [-version <protocol version>] <url>
 //
-// It connects and then obeys each line of stdin: "call <tool>" starts a call, with the tool's name as the progress token, and
-// "answer" answers the question that the server has asked. The end of stdin ends the session. What the client sees it prints,
-// one JSON object a line: {"kind": ..., "of": ..., "text": ...}.
+// It connects, with the version if it is given, for which not every release has an option. Then it obeys each line of stdin: "call
+// <tool>" starts a call, with the tool's name as the progress token, and "answer" answers the question that the server has asked.
+// "listen" is for other clients: this one asks by itself for what changes, in the modern era. The end of stdin ends the session. What
+// the client sees it prints, one JSON object a line: {"kind": ..., "of": ..., "text": ...}.
 package main
 
 import (
@@ -14,6 +15,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"os"
+	"reflect"
 	"strings"
 	"sync"
 
@@ -24,14 +26,19 @@ import (
 var answers = make(chan struct{}, 100)
 
 func main() {
-	if err := run(context.Background(), os.Args[1]); err != nil {
+	if err := run(context.Background(), os.Args[1:]); err != nil {
 		say("failed", "", err.Error())
 		os.Exit(1)
 	}
 	say("ended", "", "")
 }
 
-func run(ctx context.Context, url string) error {
+func run(ctx context.Context, args []string) error {
+	how := &mcp.ClientSessionOptions{}
+	if args[0] == "-version" { // not all releases have the field
+		reflect.ValueOf(how).Elem().FieldByName("ProtocolVersion").SetString(args[1])
+		args = args[2:]
+	}
 	client := mcp.NewClient(&mcp.Implementation{Name: "go-sdk", Version: "1"}, &mcp.ClientOptions{
 		LoggingMessageHandler: func(_ context.Context, r *mcp.LoggingMessageRequest) {
 			say("log", "", fmt.Sprint(r.Params.Data))
@@ -39,13 +46,14 @@ func run(ctx context.Context, url string) error {
 		ProgressNotificationHandler: func(_ context.Context, r *mcp.ProgressNotificationClientRequest) {
 			say("progress", fmt.Sprint(r.Params.ProgressToken), fmt.Sprint(r.Params.Progress))
 		},
+		ToolListChangedHandler: func(context.Context, *mcp.ToolListChangedRequest) { say("changed", "", "") },
 		ElicitationHandler: func(_ context.Context, r *mcp.ElicitRequest) (*mcp.ElicitResult, error) {
 			say("asked", "", r.Params.Message)
 			<-answers
 			return &mcp.ElicitResult{Action: "accept", Content: map[string]any{"name": "Ann"}}, nil
 		},
 	})
-	session, err := client.Connect(ctx, &mcp.StreamableClientTransport{Endpoint: url}, nil)
+	session, err := client.Connect(ctx, &mcp.StreamableClientTransport{Endpoint: args[0]}, how)
 	if err != nil {
 		return err
 	}
@@ -54,11 +62,13 @@ func run(ctx context.Context, url string) error {
 	lines := bufio.NewScanner(os.Stdin)
 	for lines.Scan() {
 		verb, name, _ := strings.Cut(lines.Text(), " ")
-		if verb == "answer" {
+		switch verb {
+		case "answer":
 			answers <- struct{}{}
-			continue
+		case "call":
+			calls.Go(func() { call(ctx, session, name) })
+		case "listen": // it does so by itself
 		}
-		calls.Go(func() { call(ctx, session, name) })
 	}
 	calls.Wait()
 	return session.Close()

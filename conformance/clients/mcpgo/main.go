@@ -1,10 +1,10 @@
 // The client of mcp-go, driven line by line by the tests of the conformance module. It is a module of its own, outside the
 // workspace, because mcp-go asks for a newer Go than rejoin does.
 //
-//	client [-listen] <url>
+//	client [-listen | -legacy] <url>
 //
-// It obeys and prints as the client in ../gosdk does. With -listen it opens the standalone stream, for which this library gives up
-// the modern era.
+// It obeys and prints as the client in ../gosdk does, and "listen" has it ask for what changes, as clients of the modern era do. With
+// -listen it opens the standalone stream, for which this library gives up the modern era; with -legacy it does so for nothing.
 package main
 
 import (
@@ -35,15 +35,18 @@ func main() {
 
 func run(ctx context.Context, args []string) error {
 	options := []transport.StreamableHTTPCOption{transport.WithHTTPLogger(slog.New(slog.DiscardHandler))}
-	if args[0] == "-listen" {
-		args = args[1:]
+	about := []client.ClientOption{client.WithElicitationHandler(asker{})}
+	switch args[0] {
+	case "-legacy":
+		about = append(about, client.WithProtocolVersion("2025-11-25"))
+	case "-listen":
 		options = append(options, transport.WithContinuousListening()) //nolint:staticcheck // what it gives up for it is not missed here
 	}
-	wire, err := transport.NewStreamableHTTP(args[0], options...)
+	wire, err := transport.NewStreamableHTTP(args[len(args)-1], options...)
 	if err != nil {
 		return err
 	}
-	session := client.NewClient(wire, client.WithElicitationHandler(asker{}))
+	session := client.NewClient(wire, about...)
 	session.OnNotification(notified)
 	if err := session.Start(ctx); err != nil {
 		return err
@@ -56,16 +59,24 @@ func run(ctx context.Context, args []string) error {
 	}
 	say("connected", "", result.ProtocolVersion)
 	var calls sync.WaitGroup
+	stop := func() {}
 	lines := bufio.NewScanner(os.Stdin)
 	for lines.Scan() {
 		verb, name, _ := strings.Cut(lines.Text(), " ")
-		if verb == "answer" {
+		switch verb {
+		case "answer":
 			answers <- struct{}{}
-			continue
+		case "listen":
+			stop, err = session.ListenAsync(ctx, mcp.SubscriptionFilter{ToolsListChanged: true}, func(err error) { say("trouble", "", err.Error()) })
+			if err != nil {
+				return err
+			}
+		default:
+			calls.Go(func() { call(ctx, session, name) })
 		}
-		calls.Go(func() { call(ctx, session, name) })
 	}
 	calls.Wait()
+	stop()
 	return session.Close()
 }
 
@@ -91,6 +102,8 @@ func notified(n mcp.JSONRPCNotification) {
 	switch n.Method {
 	case "notifications/message":
 		say("log", "", fmt.Sprint(fields["data"]))
+	case "notifications/tools/list_changed":
+		say("changed", "", "")
 	case "notifications/progress":
 		say("progress", fmt.Sprint(fields["progressToken"]), fmt.Sprint(fields["progress"]))
 	}

@@ -1,10 +1,11 @@
 // One of the two official TypeScript clients, driven line by line by the tests of the conformance module.
 //
 //   node client.mjs v1 <url>     @modelcontextprotocol/sdk
-//   node client.mjs v2 <url>     @modelcontextprotocol/client, as a client of both eras
+//   node client.mjs v2 <url>     @modelcontextprotocol/client, as a client of both eras; v2-legacy and v2-modern: of one
 //
 // It obeys and prints as the client in ../gosdk does, and knows one line more: "again <tool>" calls a tool, then asks twice to
-// resume that call, from its first event and from its last, and prints what came of the first as the result of "again".
+// resume that call, from its first event and from its last, and prints what came of the first as the result of "again". "listen" has it
+// ask for what changes, as clients of the modern era do.
 
 import { createInterface } from 'node:readline';
 
@@ -23,6 +24,7 @@ async function load() {
       options: {},
       logged: types.LoggingMessageNotificationSchema,
       asked: types.ElicitRequestSchema,
+      changed: types.ToolListChangedNotificationSchema,
       result: types.CallToolResultSchema,
     };
   }
@@ -30,9 +32,10 @@ async function load() {
   return {
     Client,
     StreamableHTTPClientTransport,
-    options: { versionNegotiation: { mode: 'auto' } },
+    options: { versionNegotiation: { mode: { v2: 'auto', 'v2-legacy': 'legacy', 'v2-modern': { pin: '2026-07-28' } }[era] } },
     logged: 'notifications/message',
     asked: 'elicitation/create',
+    changed: 'notifications/tools/list_changed',
   };
 }
 
@@ -47,6 +50,7 @@ const answered = new Promise((resolve) => (answer = resolve));
 
 client.onerror = (error) => say('trouble', '', error.message);
 client.setNotificationHandler(lib.logged, ({ params }) => say('log', '', params.data));
+client.setNotificationHandler(lib.changed, () => say('changed', '', ''));
 client.setRequestHandler(lib.asked, async ({ params }) => {
   say('asked', '', params.message);
   await answered;
@@ -87,6 +91,7 @@ try {
   for await (const line of createInterface({ input: process.stdin })) {
     const [verb, name] = line.split(' ');
     if (verb === 'answer') answer();
+    else if (verb === 'listen') await client.listen({ toolsListChanged: true });
     else running.push(verb === 'again' ? again(name) : call(name));
   }
   await Promise.all(running);

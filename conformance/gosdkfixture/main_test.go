@@ -1,0 +1,10 @@
+package main
+
+import (
+	"testing"
+
+	"github.com/rejoin-mcp/rejoin/bridge/gosdk"
+	"github.com/rejoin-mcp/rejoin/conformance/internal/erastest"
+)
+
+func TestBothEras(t *testing.T) { erastest.Run(t, gosdk.New(newServer())) }

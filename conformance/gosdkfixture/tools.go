@@ -1,0 +1,102 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+
+	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"github.com/rejoin-mcp/rejoin/conformance/internal/sample"
+)
+
+// tool is one tool. An error of its handler is a JSON-RPC error.
+type tool struct {
+	name        string
+	description string
+	schema      string // of the arguments; empty: there are none
+	call        mcp.ToolHandler
+}
+
+// addTools adds the tools, and those that tell of a change when they are called.
+func addTools(s *mcp.Server) {
+	for _, t := range tools {
+		t.add(s)
+	}
+	changes := []tool{
+		{"test_trigger_tool_change", "Tells that the tools have changed.", "", func(context.Context, *mcp.CallToolRequest) (*mcp.CallToolResult, error) {
+			tools[0].add(s) // the SDK does not look whether that changes anything
+			return content(text("The tools have changed.")), nil
+		}},
+		{"test_trigger_prompt_change", "Tells that the prompts have changed.", "", func(context.Context, *mcp.CallToolRequest) (*mcp.CallToolResult, error) {
+			prompts[0].add(s)
+			return content(text("The prompts have changed.")), nil
+		}},
+	}
+	for _, t := range changes {
+		t.add(s)
+	}
+}
+
+func (t tool) add(s *mcp.Server) {
+	if t.schema == "" {
+		t.schema = `{"type": "object"}`
+	}
+	s.AddTool(&mcp.Tool{Name: t.name, Description: t.description, InputSchema: json.RawMessage(t.schema)}, t.call)
+}
+
+// oneString is the schema of a tool's only argument.
+func oneString(name string) string {
+	return fmt.Sprintf(`{"type": "object", "properties": {%q: {"type": "string"}}, "required": [%[1]q]}`, name)
+}
+
+var tools = []tool{
+	{"test_simple_text", "Answers with text.", "", simpleText},
+	{"test_image_content", "Answers with an image.", "", imageContent},
+	{"test_audio_content", "Answers with sound.", "", audioContent},
+	{"test_embedded_resource", "Answers with a resource.", "", embeddedResource},
+	{"test_multiple_content_types", "Answers with text, an image and a resource.", "", mixedContent},
+	{"test_error_handling", "Always fails.", "", alwaysFails},
+	{"test_tool_with_logging", "Logs three times while it runs.", "", withLogging},
+	{"test_tool_with_progress", "Reports progress three times while it runs.", "", withProgress},
+	{"test_reconnection", "Closes its stream and answers when the client has had to come back.", "", reconnection},
+	{"test_sampling", "Asks the client's model.", oneString("prompt"), sampling},
+	{"test_elicitation", "Asks the user.", oneString("message"), elicitation},
+	{"test_elicitation_sep1034_defaults", "Asks the user, with a default for each kind of field.", "", elicitDefaults},
+	{"test_elicitation_sep1330_enums", "Asks the user, with each kind of choice.", "", elicitEnums},
+	{"json_schema_2020_12_tool", "Has arguments that need JSON Schema 2020-12.", string(sample.Schema2020), simpleText},
+
+	// Those of 2026-07-28.
+	{"test_x_mcp_header", "Has an argument that is mirrored into a header.", string(sample.SchemaHeader), simpleText},
+	{"test_missing_capability", "Needs a client that can sample.", "", missingCapability},
+	{"test_streaming_elicitation", "Answers where older versions would ask the user.", "", simpleText},
+	{"test_logging_tool", "Logs once.", "", logging},
+	{"test_input_required_result_elicitation", "Asks for the user's name.", "", askName},
+	{"test_input_required_result_sampling", "Asks the client's model.", "", askModel},
+	{"test_input_required_result_list_roots", "Asks for the client's roots.", "", askRoots},
+	{"test_input_required_result_request_state", "Asks for a confirmation, and for its state back.", "", askConfirmation},
+	{"test_input_required_result_multiple_inputs", "Asks for everything at once.", "", askAll},
+	{"test_input_required_result_multi_round", "Asks twice.", "", askTwice},
+	{"test_input_required_result_tampered_state", "Refuses a state that it did not make.", "", askConfirmation},
+	{"test_input_required_result_capabilities", "Asks for no more than the client can do.", "", askCapable},
+}
+
+// stringArgument is the one argument that some tools need.
+func stringArgument(req *mcp.CallToolRequest, name string) (string, error) {
+	var values map[string]any
+	if len(req.Params.Arguments) > 0 {
+		if err := json.Unmarshal(req.Params.Arguments, &values); err != nil {
+			return "", invalid("arguments: " + err.Error())
+		}
+	}
+	value, ok := values[name].(string)
+	if !ok {
+		return "", invalid(fmt.Sprintf("argument %q must be a string", name))
+	}
+	return value, nil
+}
+
+func invalid(message string) error {
+	return &jsonrpc.Error{Code: jsonrpc.CodeInvalidParams, Message: message}
+}

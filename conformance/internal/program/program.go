@@ -1,0 +1,114 @@
+// Package program is what the fixture servers have in common: the program around an app, behind a router of choice.
+//
+//	fixture -addr 127.0.0.1:0 -router stdlib
+//
+// It prints one line on stdout once it listens, and logs to stderr:
+//
+//	listening on http://127.0.0.1:PORT/mcp
+//
+// SIGINT and SIGTERM end it: running calls first, then connections.
+package program
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"net/http"
+	"os"
+	"os/signal"
+	"syscall"
+	"time"
+
+	"github.com/rejoin-mcp/rejoin"
+)
+
+const (
+	path = "/mcp"
+	// How long running calls, and then connections, may take to end. Together they are less than the time after which whoever
+	// runs the suite loses patience.
+	drainFor    = 2 * time.Second
+	shutdownFor = 2 * time.Second
+)
+
+// Main runs the program that serves app on one URL.
+func Main(app rejoin.App, eras rejoin.Eras) {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	context.AfterFunc(ctx, stop) // a second signal ends it at once
+	err := run(ctx, app, eras, os.Args[1:], os.Stdout, os.Stderr)
+	switch {
+	case errors.Is(err, flag.ErrHelp):
+	case err != nil:
+		fmt.Fprintln(os.Stderr, "fixture:", err)
+		os.Exit(1)
+	}
+}
+
+// run serves until ctx ends. Nil: it ended cleanly.
+func run(ctx context.Context, app rejoin.App, eras rejoin.Eras, args []string, stdout, stderr io.Writer) error {
+	flags := flag.NewFlagSet("fixture", flag.ContinueOnError)
+	flags.SetOutput(stderr)
+	addr := flags.String("addr", "127.0.0.1:0", "address to listen on")
+	router := flags.String("router", "stdlib", "router to be mounted on: "+routerNames())
+	if err := flags.Parse(args); err != nil {
+		return err
+	}
+	if flags.NArg() > 0 {
+		return fmt.Errorf("unexpected argument %q", flags.Arg(0))
+	}
+	mount, ok := routers[*router]
+	if !ok {
+		return fmt.Errorf("unknown router %q; there is %s", *router, routerNames())
+	}
+
+	log := slog.New(slog.NewTextHandler(stderr, nil))
+	srv, err := rejoin.NewServer(app, rejoin.Config{Eras: eras, PolicyFor: policy, Logger: log})
+	if err != nil {
+		return err
+	}
+	listener, err := net.Listen("tcp", *addr)
+	if err != nil {
+		return err
+	}
+	server := &http.Server{Handler: mount(path, srv), ErrorLog: slog.NewLogLogger(log.Handler(), slog.LevelWarn)}
+	served := make(chan error, 1)
+	go func() { served <- server.Serve(listener) }()
+	if _, err := fmt.Fprintf(stdout, "listening on http://%s%s\n", listener.Addr(), path); err != nil {
+		return errors.Join(err, server.Close())
+	}
+
+	select {
+	case err := <-served:
+		return err
+	case <-ctx.Done():
+	}
+	return shutdown(srv, server, log)
+}
+
+// policy streams the answer to tools/list, because the suite looks at concurrent streams by it. All else is plain JSON when it
+// is quick, so both forms are tested.
+func policy(r rejoin.RequestInfo, p rejoin.Policy) rejoin.Policy {
+	if r.Method == "tools/list" {
+		p.Mode = rejoin.SSE
+	}
+	return p
+}
+
+// shutdown ends the calls before the connections that their answers travel on. That calls are cut off is no fault of the server:
+// a suite that failed leaves some behind.
+func shutdown(srv *rejoin.Server, server *http.Server, log *slog.Logger) error {
+	drain, cancel := context.WithTimeout(context.Background(), drainFor)
+	defer cancel()
+	if err := srv.Drain(drain); err != nil {
+		log.Warn("calls were cut off", "error", err)
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), shutdownFor)
+	defer cancel()
+	if err := server.Shutdown(ctx); err != nil {
+		return errors.Join(fmt.Errorf("connections did not end: %w", err), server.Close())
+	}
+	return nil
+}

@@ -1,0 +1,10 @@
+package main
+
+import (
+	"testing"
+
+	"github.com/rejoin-mcp/rejoin/bridge/mcpgo"
+	"github.com/rejoin-mcp/rejoin/conformance/internal/erastest"
+)
+
+func TestBothEras(t *testing.T) { erastest.Run(t, mcpgo.New(newServer())) }
