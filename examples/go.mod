@@ -1,6 +1,6 @@
 module github.com/rejoin-mcp/rejoin/examples
 
-go 1.25.0
+go 1.25.5
 
 require (
 	github.com/gin-contrib/cors v1.7.7
@@ -8,9 +8,25 @@ require (
 	github.com/go-chi/chi/v5 v5.5.0
 	github.com/go-chi/cors v1.2.2
 	github.com/labstack/echo/v4 v4.16.0
+	github.com/mark3labs/mcp-go v1.2.1
+	github.com/modelcontextprotocol/go-sdk v1.8.0
 	github.com/rejoin-mcp/rejoin v0.0.0
+	github.com/rejoin-mcp/rejoin/bridge/gosdk v0.0.0
+	github.com/rejoin-mcp/rejoin/bridge/mcpgo v0.0.0
 	github.com/rs/cors v1.11.1
 	github.com/stretchr/testify v1.12.1
+	golang.org/x/oauth2 v0.35.0
+)
+
+require (
+	github.com/google/jsonschema-go v0.4.3 // indirect
+	github.com/google/uuid v1.6.0 // indirect
+	github.com/santhosh-tekuri/jsonschema/v6 v6.0.2 // indirect
+	github.com/segmentio/asm v1.1.3 // indirect
+	github.com/segmentio/encoding v0.5.4 // indirect
+	github.com/spf13/cast v1.7.1 // indirect
+	github.com/yosida95/uritemplate/v3 v3.0.2 // indirect
+	golang.org/x/sync v0.22.0 // indirect
 )
 
 require (
@@ -52,3 +68,7 @@ require (
 )
 
 replace github.com/rejoin-mcp/rejoin => ..
+
+replace github.com/rejoin-mcp/rejoin/bridge/gosdk => ../bridge/gosdk
+
+replace github.com/rejoin-mcp/rejoin/bridge/mcpgo => ../bridge/mcpgo

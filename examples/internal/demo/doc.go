@@ -1,3 +1,3 @@
-// Package demo is what the router examples have in common, none of it about routers: users, an MCP server with one slow tool, and
-// what an admin sees.
+// Package demo is what the examples have in common, none of it about routers or SDKs: users, an MCP server with one slow tool,
+// what an admin sees, and how to serve.
 package demo

@@ -87,10 +87,16 @@ func (s *session) do(t *testing.T, method, body, cursor string) *http.Response {
 	return s.site.do(t, request{method: method, path: "/mcp", token: s.token, body: body, header: header})
 }
 
-// call calls the tool, which takes so many seconds.
+// call calls the router examples' tool, which takes so many seconds.
 func (s *session) call(t *testing.T, seconds string) *stream {
 	t.Helper()
-	return s.stream(t, http.MethodPost, `{"jsonrpc":"2.0","id":3,"method":"tools/call","params":{"name":"greet","arguments":{"seconds":`+
+	return s.callTool(t, "greet", seconds)
+}
+
+// callTool calls a tool that takes so many seconds, and asks for progress.
+func (s *session) callTool(t *testing.T, name, seconds string) *stream {
+	t.Helper()
+	return s.stream(t, http.MethodPost, `{"jsonrpc":"2.0","id":3,"method":"tools/call","params":{"name":"`+name+`","arguments":{"seconds":`+
 		seconds+`},"_meta":{"progressToken":"p"}}}`, "")
 }
 

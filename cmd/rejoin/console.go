@@ -1,0 +1,90 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"os"
+	"strings"
+	"sync"
+	"unicode"
+
+	"golang.org/x/term"
+)
+
+// console is stderr: lines, and on a terminal one more at the end that is written over, for progress.
+type console struct {
+	mu    sync.Mutex
+	w     io.Writer
+	width func() int // 0: no terminal
+	shown bool       // the line of progress is
+}
+
+func newConsole(f *os.File) *console {
+	return &console{w: f, width: func() int {
+		if !term.IsTerminal(int(f.Fd())) {
+			return 0
+		}
+		width, _, err := term.GetSize(int(f.Fd()))
+		if err != nil || width < 20 {
+			return 80
+		}
+		return width
+	}}
+}
+
+const eraseLine = "\r\x1b[K"
+
+// line writes a line. What servers say is in it, so nothing in it can move the cursor.
+func (c *console) line(text string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.erase()
+	fmt.Fprintln(c.w, printable(text))
+}
+
+// progress writes a line that the next one takes the place of, where that can be done.
+func (c *console) progress(text string) {
+	width := c.width()
+	if width == 0 {
+		c.line("progress " + text)
+		return
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if r := []rune(printable(text)); len(r) >= width {
+		text = string(r[:width-1])
+	} else {
+		text = string(r)
+	}
+	fmt.Fprint(c.w, eraseLine+text)
+	c.shown = true
+}
+
+// clear takes the line of progress away.
+func (c *console) clear() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.erase()
+}
+
+func (c *console) erase() {
+	if c.shown {
+		fmt.Fprint(c.w, eraseLine)
+		c.shown = false
+	}
+}
+
+// printable is text in one line, and without what a terminal would obey.
+func printable(text string) string {
+	return strings.Map(func(r rune) rune {
+		if isControl(r) {
+			return ' '
+		}
+		return r
+	}, text)
+}
+
+// isControl reports control characters but tabs, and characters that change the order of others.
+func isControl(r rune) bool {
+	return unicode.Is(unicode.Cc, r) && r != '\t' || unicode.Is(unicode.Bidi_Control, r) || r == '\u2028' || r == '\u2029'
+}

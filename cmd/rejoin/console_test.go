@@ -1,0 +1,81 @@
+package main
+
+import (
+	"bytes"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+func TestProgressOnATerminalIsOneLine(t *testing.T) {
+	var w bytes.Buffer
+	c := &console{w: &w, width: func() int { return 20 }}
+	c.progress("1/3")
+	c.progress("2/3 a message that is too long for the terminal")
+	c.line("something else")
+	c.progress("3/3")
+	c.clear()
+	c.clear()
+	require.Equal(t, "\r\x1b[K1/3\r\x1b[K2/3 a message that \r\x1b[Ksomething else\n\r\x1b[K3/3\r\x1b[K", w.String())
+}
+
+func TestServersCannotSpeakToTheTerminal(t *testing.T) {
+	var w bytes.Buffer
+	c := &console{w: &w, width: func() int { return 0 }}
+	c.line("a\x1b]0;title\x07b\r\nc\u202ed\u009b2J")
+	require.Equal(t, "a ]0;title b  c d 2J\n", w.String())
+	var out bytes.Buffer
+	p := &printer{console: c, stdout: &out}
+	p.result([]byte(`{"content":[{"type":"text","text":"\u001b[2Jx\n\ty\n"},{"type":"image","mimeType":"image/png","data":"AAAA"}]}`))
+	require.Equal(t, "\x1b[2Jx\n\ty\n[image, image/png, 4 bytes of base64; --json has it]\n", out.String(), "a file gets it as it is")
+	out.Reset()
+	p.terminal = true
+	p.result([]byte(`{"content":[{"type":"text","text":"\u001b[2Jx\ny"}]}`))
+	require.Equal(t, " [2Jx\ny\n", out.String())
+}
+
+func TestValuesOfATraceAreWords(t *testing.T) {
+	for in, want := range map[string]string{"2": "2", `"a"`: `"\"a\""`, "a b": `"a b"`, "a\nb": `"a\nb"`, "ä": "ä"} {
+		require.Equal(t, want, value(in))
+	}
+}
+
+func TestTokensNameTheirServer(t *testing.T) {
+	url, token, err := splitToken(joinToken("https://example.com/mcp?x=1#part", "abc") + "\n")
+	require.NoError(t, err)
+	require.Equal(t, "https://example.com/mcp?x=1", url)
+	require.Equal(t, "abc", token)
+	require.Empty(t, joinToken("https://example.com/mcp", ""))
+}
+
+func TestATokenFileIsReplacedWholeAndLeavesNothing(t *testing.T) {
+	dir := t.TempDir()
+	f := tokenFile(filepath.Join(dir, "token"))
+	other := filepath.Join(dir, "other")
+	require.NoError(t, os.WriteFile(other, []byte("other"), 0o600))
+	require.NoError(t, os.Symlink(other, f.part()), "a kill, or somebody who wants our token, has left this")
+	require.NoError(t, f.free())
+	require.NoError(t, f.keep("one"))
+	require.NoError(t, f.keep("two"))
+	raw, err := os.ReadFile(string(f))
+	require.NoError(t, err)
+	require.Equal(t, "two\n", string(raw))
+	raw, err = os.ReadFile(other)
+	require.NoError(t, err)
+	require.Equal(t, "other", string(raw), "links are not followed")
+	require.Error(t, f.free())
+	require.NoError(t, os.WriteFile(f.part(), nil, 0o600))
+	require.NoError(t, f.drop())
+	require.NoError(t, f.drop())
+	entries, err := os.ReadDir(dir)
+	require.NoError(t, err)
+	require.Len(t, entries, 1)
+	require.Error(t, tokenFile(filepath.Join(dir, "none", "token")).keep("one"))
+}
+
+func TestWhatAShellWouldReadIsQuoted(t *testing.T) {
+	require.Equal(t, "http://127.0.0.1:8080/mcp#abc_-", quoted("http://127.0.0.1:8080/mcp#abc_-"))
+	require.Equal(t, "'https://example.com/?a=1&b='\\''#x'", quoted("https://example.com/?a=1&b='#x"))
+}

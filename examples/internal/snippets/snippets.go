@@ -1,0 +1,71 @@
+// Package snippets holds the Go code that the documents quote, so that it compiles. A test looks for each block in it, or in an
+// example.
+package snippets
+
+import (
+	"context"
+	"net/http"
+	"time"
+
+	"github.com/gin-gonic/gin"
+	"github.com/go-chi/chi/v5"
+	"github.com/labstack/echo/v4"
+
+	"github.com/rejoin-mcp/rejoin"
+	chiadapter "github.com/rejoin-mcp/rejoin/adapters/chi"
+	echoadapter "github.com/rejoin-mcp/rejoin/adapters/echo"
+	ginadapter "github.com/rejoin-mcp/rejoin/adapters/gin"
+	stdadapter "github.com/rejoin-mcp/rejoin/adapters/stdlib"
+)
+
+// Timer lets every client go after a while.
+func Timer() rejoin.Config {
+	cfg :=
+		rejoin.Config{Policy: rejoin.Policy{CloseAfter: 50 * time.Second}} // below the proxy's limit
+	return cfg
+}
+
+// Tool lets its client go when it knows better.
+//
+//nolint:errcheck // as the README has it: an error means only that the client stays
+func Tool(ctx context.Context) {
+	rejoin.HandleFromContext(ctx).CloseStream(0) // the client goes; the call goes on
+}
+
+// Routers are the mounts.
+func Routers(srv *rejoin.Server, mux *http.ServeMux, r chi.Router, e *echo.Echo) {
+	stdadapter.Register(mux, "/mcp", srv)
+	r.Mount("/mcp", chiadapter.New(srv))
+	auth := func(next echo.HandlerFunc) echo.HandlerFunc { return next }
+	echoadapter.Register(e.Group("", auth), "/mcp", srv, "user")
+	e.Use(echoadapter.Middleware("/mcp", srv, "user"))
+}
+
+// Gin is the mount on gin.
+func Gin(srv *rejoin.Server, r *gin.Engine) {
+	auth := func(*gin.Context) {}
+	ginadapter.Register(r.Group("", auth), "/mcp", srv)
+}
+
+// Later is what a tool reads when its request is long over.
+func Later(ctx context.Context) []any {
+	value, _ := ginadapter.Get(ctx, "user")
+	return []any{
+		value,
+		stdadapter.PathValue(ctx, "tenant"),
+		chi.URLParamFromCtx(ctx, "tenant"),
+		echoadapter.Get(ctx, "user"),
+		echoadapter.Param(ctx, "tenant"),
+		ginadapter.Param(ctx, "tenant"),
+	}
+}
+
+// Admin is an ordinary route.
+func Admin(_ http.ResponseWriter, r *http.Request) {
+	srv := rejoin.ServerFromContext(r.Context()) // behind the adapter's Middleware
+	for session := range srv.Sessions() {        // named by Ref: ids are secrets
+		for _, stream := range session.Streams {
+			_ = srv.CloseStream(stream.Ref, time.Minute) // let its client go; an error means that it stays
+		}
+	}
+}
