@@ -162,30 +162,59 @@ func TestAStoreThatFails(t *testing.T) {
 	}
 }
 
-// One that panics has failed as well: the stream goes on, and whoever sends on it next does not wait for ever.
+// A store that panics has failed as well: the stream goes on, whoever sends on it next does not wait for ever, and the process lives.
 func TestAStoreThatPanics(t *testing.T) {
-	bubble(t, func(t *testing.T) {
-		app, next := puppets()
-		store := panicking{eventstore.NewMemory(eventstore.MemoryConfig{}), 2}
-		c := rejointest.New(t, app, rejointest.Config{Server: rejoin.Config{Store: store, Logger: quietLogger()}})
-		call := c.CallTool("x", nil)
-		tool := next()
-		for i := range 3 {
-			require.NoError(t, tool.Progress(float64(i), 0, ""))
-		}
-		tool.returns("done")
-		require.Equal(t, "200 sse primer@0 1:progress -:progress -:progress -:result closed", last(call))
-		require.EqualValues(t, 1, c.Server().Stats().StoreFailed)
-	})
+	for _, test := range []struct {
+		op     string
+		want   string
+		failed int64
+	}{
+		{"append", "200 sse primer@0 1:progress -:progress -:progress -:result closed", 1},
+		{"read", "200 sse primer@0 1:error(-32603,2) store closed", 1},
+		{"mark", "200 sse primer@0 1:progress 2:progress 3:progress 4:result closed", 0},
+		{"drop", "200 sse primer@0 1:progress 2:progress 3:progress 4:result closed", 0},
+	} {
+		t.Run(test.op, func(t *testing.T) {
+			bubble(t, func(t *testing.T) {
+				app, next := puppets()
+				store := panicking{eventstore.NewMemory(eventstore.MemoryConfig{}), test.op}
+				c := rejointest.New(t, app, rejointest.Config{Server: rejoin.Config{Store: store, Logger: quietLogger()}})
+				call := c.CallTool("x", nil)
+				tool := next()
+				for i := range 3 {
+					require.NoError(t, tool.Progress(float64(i), 0, ""))
+				}
+				tool.returns("done")
+				require.Equal(t, test.want, last(call))
+				require.Equal(t, test.failed, c.Server().Stats().StoreFailed)
+				c.Delete()
+				require.Zero(t, c.Server().Stats().Sessions)
+				if test.op == "drop" {
+					require.Positive(t, c.Server().Stats().StoreFailed)
+				}
+			})
+		})
+	}
 }
 
-// panicking is a store that panics at an event of each log.
+// panicking is a store that panics in one of its operations: always, but for append only at the second event of a log.
 type panicking struct {
 	eventstore.Store
-	at uint64
+	op string
+}
+
+func (s panicking) in(op string) {
+	if s.op == op {
+		panic("the store is broken")
+	}
 }
 
 func (s panicking) Log(k eventstore.Key) eventstore.Log { return panickingLog{s.Store.Log(k), s} }
+
+func (s panicking) DropSession(ctx context.Context, session string) error {
+	s.in("drop")
+	return s.Store.DropSession(ctx, session)
+}
 
 type panickingLog struct {
 	eventstore.Log
@@ -193,10 +222,25 @@ type panickingLog struct {
 }
 
 func (l panickingLog) Append(ctx context.Context, seq uint64, data []byte, seal bool) error {
-	if seq == l.at {
-		panic("the store is broken")
+	if seq == 2 {
+		l.in("append")
 	}
 	return l.Log.Append(ctx, seq, data, seal)
+}
+
+func (l panickingLog) Read(ctx context.Context, after uint64, buf []eventstore.Event) (int, eventstore.State, error) {
+	l.in("read")
+	return l.Log.Read(ctx, after, buf)
+}
+
+func (l panickingLog) Mark(m eventstore.Mark) {
+	l.in("mark")
+	l.Log.Mark(m)
+}
+
+func (l panickingLog) Drop(ctx context.Context) error {
+	l.in("drop")
+	return l.Log.Drop(ctx)
 }
 
 // Where the store has recovered, the streams that it failed stay as they are, and others are as always.

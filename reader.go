@@ -99,11 +99,17 @@ func (c *conn) stored() uint64 {
 	return c.st.stored
 }
 
+// readLog calls the store. One that panics has failed.
+func (c *conn) readLog(log eventstore.Log) (n int, state eventstore.State, err error) {
+	ctx, cancel := c.s.srv.deadline()
+	defer cancel()
+	defer c.s.srv.recovered("eventstore.Log.Read", func() { n, err = 0, errStorePanic })
+	return log.Read(ctx, c.pos, c.events[:])
+}
+
 // read puts the next events of the log into the piece, and sends it when it is full. more: there may be others.
 func (c *conn) read(src source, limit uint64) (more bool, err error) {
-	ctx, cancel := c.s.srv.deadline()
-	n, state, err := src.log.Read(ctx, c.pos, c.events[:])
-	cancel()
+	n, state, err := c.readLog(src.log)
 	switch {
 	case errors.Is(err, eventstore.ErrGone):
 		c.gap(core.Expired)
@@ -202,6 +208,7 @@ func (c *conn) mark(m eventstore.Mark) {
 	log := c.st.log
 	c.s.mu.Unlock()
 	if log != nil {
+		defer c.s.srv.recovered("eventstore.Log.Mark", func() {})
 		log.Mark(m)
 	}
 }

@@ -234,6 +234,7 @@ func (s *Server) EndSession(session Ref) error {
 func (s *Server) dropLog(log eventstore.Log) {
 	ctx, cancel := s.deadline()
 	defer cancel()
+	defer s.recovered("eventstore.Log.Drop", func() { s.stats.storeFailed.Add(1) })
 	if err := log.Drop(ctx); err != nil {
 		s.stats.storeFailed.Add(1)
 	}
@@ -242,6 +243,7 @@ func (s *Server) dropLog(log eventstore.Log) {
 func (s *Server) dropSession(id string) {
 	ctx, cancel := s.deadline()
 	defer cancel()
+	defer s.recovered("eventstore.Store.DropSession", func() { s.stats.storeFailed.Add(1) })
 	if err := s.cfg.Store.DropSession(ctx, id); err != nil {
 		s.stats.storeFailed.Add(1)
 	}
