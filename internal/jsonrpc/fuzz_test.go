@@ -18,6 +18,7 @@ func seeds() (bodies [][]byte) {
 		`{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":1.50}}`,
 		`{"jsonrpc":"2.0","id":-0,"result":{"a":"größe \ud800 \u2028"},"params":{}}`,
 		`{"jsonrpc":"2.0","id":null,"error":{"code":-1,"message":"m","data":null}}`,
+		`{"jsonrpc":"2.0","id":null,"error":{}}0`,
 		`{"\u006asonrpc":"\u0032.0","\u0069d":1,"metho\u0064":"m"}`,
 		`{"jsonrpc":"2.0","\u0069d":1,"id":2,"method":"m"}`,
 		`{"jsonrpc":"2.0","ID":1,"Method":"m","paramſ":{}}`,

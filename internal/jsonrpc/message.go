@@ -34,6 +34,9 @@ func Parse(body []byte, depth int) (Message, error) {
 		s.end()
 	}
 	if s.fault != nil {
+		if string(m.ID) == "null" { // of a failure, before it turned out that more follows: it is no id to answer to
+			m.ID = nil
+		}
 		return Message{ID: m.ID}, s.fault
 	}
 	return m, nil

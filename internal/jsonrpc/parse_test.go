@@ -148,6 +148,7 @@ func TestParseRefuses(t *testing.T) {
 		{"\xef\xbb\xbf", CodeParse, `not JSON at offset 0: expected no byte order mark`, "-"},
 		{"\xef\xbb", CodeParse, `not JSON at offset 0: expected a value`, "-"},
 		{`{"jsonrpc":"2.0","id":1,"method":"m"} x`, CodeParse, `not JSON at offset 38: expected nothing after the value`, "1"},
+		{`{"jsonrpc":"2.0","id":null,"error":{}}0`, CodeParse, `not JSON at offset 38: expected nothing after the value`, "-"},
 		{`{"jsonrpc":"2.0","id":1,"method":"m"}{}`, CodeParse, `not JSON at offset 37: expected nothing after the value`, "1"},
 		{`{"jsonrpc":"2.0","id":1,"method":"m"}` + "\x00", CodeParse, `not JSON at offset 37: expected nothing after the value`, "1"},
 		{`{"jsonrpc":"2.0","id":1,"method":"m",}`, CodeParse, `not JSON at offset 37: expected a key`, "1"},
