@@ -22,10 +22,14 @@ func TestChargeIsWhatTheHeapHolds(t *testing.T) {
 	ctx := context.Background()
 	for _, shape := range []struct {
 		sessions, logs, events, size, unused int
+		acked                                bool
 	}{
 		{sessions: 1, logs: 20_000, events: 1, size: 127},
 		{sessions: 1, logs: 29_000, events: 1, size: 127}, // the map is at another stage of its growth
+		{sessions: 1, logs: 20_000, events: 1, size: 127, acked: true},
+		{sessions: 20, logs: 1000, events: 1, size: 127}, // what a server keeps of its sessions, and their maps have just grown
 		{sessions: 1, logs: 10_000, events: 1, size: 0},
+		{sessions: 1, logs: 10_000, events: 3, size: 127},
 		{sessions: 1, logs: 10_000, events: 2, size: 300},
 		{sessions: 1, logs: 2_000, events: 1, size: 4096},
 		{sessions: 1, logs: 2_000, events: 1, size: 1000, unused: 3000}, // the capacity is what is kept alive
@@ -48,6 +52,9 @@ func TestChargeIsWhatTheHeapHolds(t *testing.T) {
 					l := m.Log(Key{Session: session, Stream: fmt.Sprintf("%022d", j)})
 					for seq := range shape.events {
 						require.NoError(t, l.Append(ctx, uint64(seq+1), make([]byte, shape.size, shape.size+shape.unused), seq+1 == shape.events))
+					}
+					if shape.acked {
+						l.Mark(Mark{Acked: 1})
 					}
 				}
 			}

@@ -59,7 +59,7 @@ func NewMemory(cfg MemoryConfig) *Memory {
 		perSession: bound(cfg.SessionBytes, 4<<20),
 		total:      bound(cfg.TotalBytes, 256<<20),
 		perBacklog: bound(cfg.BacklogBytes, 256<<10),
-		shelf:      newShelf(storeHome, storeAcked),
+		shelf:      newShelf(ofStore),
 	}
 }
 
@@ -73,7 +73,8 @@ func bound(n, standard int64) int64 {
 	return n
 }
 
-// Log implements Store. It makes no log: what it allocates is the handle, and the caller's.
+// Log implements Store. It makes no log: what it allocates is the handle, and the caller's. Only the last new one of each
+// session may stay with it until the next.
 func (m *Memory) Log(k Key) Log {
 	return m.session(k.Session).log(k)
 }
@@ -84,7 +85,7 @@ func (m *Memory) session(name string) *memorySession {
 	if s := m.sessions.find(name); s != nil {
 		return s
 	}
-	s := &memorySession{store: m, name: name, shelf: newShelf(sessionHome, sessionAcked)}
+	s := &memorySession{store: m, name: name, shelf: newShelf(ofSession)}
 	if m.closed {
 		s.lost = ErrClosed
 		return s
@@ -116,11 +117,7 @@ func (m *Memory) Shared() bool { return false }
 func (m *Memory) Close() error {
 	m.mu.Lock()
 	var all []*memorySession
-	for _, e := range m.sessions.names {
-		if s := e.get(); s != nil {
-			all = append(all, s)
-		}
-	}
+	m.sessions.all(func(s *memorySession) { all = append(all, s) })
 	m.sessions = registry[memorySession]{}
 	m.closed = true
 	m.mu.Unlock()

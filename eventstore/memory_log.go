@@ -14,18 +14,19 @@ type memoryLog struct {
 	name    string
 
 	first, last uint64 // the oldest event kept, and the last appended
-	written     uint64 // marks: never past last
-	acked       uint64
+	acked       uint64 // never past last
 	events      ring
 	bytes       int64 // charged for events
 	ackedBytes  int64 // … for those of them that were acknowledged
+	written     bool  // all of it
 	sealed      bool
 	backlog     bool
 	kept        bool // from the first Append until it is evicted or dropped
 	gone        bool
 
 	standing standing // what lists and totals know of all that; only settle writes it
-	links    [numSlots]link
+	home     links
+	acks     *links // nil until something was acknowledged
 }
 
 // Append implements Log.
@@ -93,6 +94,7 @@ func (l *memoryLog) at(seq uint64) []byte {
 func (l *memoryLog) push(data []byte) {
 	l.events.push(data)
 	l.last++
+	l.written = false
 	l.bytes += eventCharge(data)
 	l.kept = true
 }
@@ -152,7 +154,7 @@ func (l *memoryLog) Mark(m Mark) {
 		l.ackedBytes += eventCharge(l.at(seq))
 	}
 	l.acked = acked
-	l.written = max(l.written, min(m.Written, l.last))
+	l.written = l.written || m.Written >= l.last
 	l.settle(0)
 }
 

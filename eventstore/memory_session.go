@@ -40,13 +40,11 @@ func (s *memorySession) end(why error) {
 		return
 	}
 	s.lost = why
-	logs := s.logs.names
+	logs := s.logs.held
 	s.logs = registry[memoryLog]{}
-	for _, e := range logs {
-		if l := e.held; l != nil {
-			l.clear()
-			l.settle(0)
-		}
+	for _, l := range logs {
+		l.clear()
+		l.settle(0)
 	}
 }
 

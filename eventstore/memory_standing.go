@@ -14,7 +14,7 @@ func (l *memoryLog) stand() standing {
 	}
 	to := standing{place: running, acked: l.ackedBytes > 0, charge: l.overhead() + l.bytes, spare: l.ackedBytes}
 	switch {
-	case l.sealed && l.written == l.last:
+	case l.sealed && l.written:
 		to.place, to.spare = done, to.charge
 	case l.sealed:
 		to.place, to.spare = owed, to.charge
@@ -43,7 +43,9 @@ func (l *memoryLog) settle(reserved int64) {
 			charge += s.overhead()
 		}
 	case ended:
-		s.logs.release(l.name, l)
+		if !l.gone {
+			s.logs.release(l.name, l)
+		}
 		if s.held--; s.held == 0 {
 			charge -= s.overhead()
 		}
@@ -67,4 +69,7 @@ func (l *memoryLog) settle(reserved int64) {
 		m.mu.Unlock()
 	}
 	l.standing = to
+	if ended {
+		l.acks = nil
+	}
 }

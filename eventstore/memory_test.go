@@ -176,5 +176,5 @@ func TestAStreamTakesFewAllocations(t *testing.T) {
 		l.Watch(nil)()
 		_ = l.Drop(ctx)
 	})
-	require.LessOrEqual(t, allocs, 3.0, "one of these happens for each tool call that is answered as a stream")
+	require.LessOrEqual(t, allocs, 1.0, "one of these happens for each tool call that is answered as a stream")
 }

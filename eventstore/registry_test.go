@@ -6,6 +6,7 @@ import (
 	"runtime"
 	"slices"
 	"strconv"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -27,12 +28,19 @@ func TestRegistryForgetsWhatNobodyKeeps(t *testing.T) {
 		}
 	}
 	verifyRegistry(t, &r)
-	require.Less(t, len(r.names), 1000, "each new name looks after two that may be gone")
+	require.Less(t, r.size(), 1000, "each new name looks after two that may be gone")
 	require.Same(t, kept, r.find("kept"))
 	require.Equal(t, "held", r.find("held").name, "what is held stays without anybody else")
 	runtime.GC()
 	runtime.GC()
-	require.Nil(t, r.find("9999"))
+	require.Nil(t, r.find("9998"))
+	require.NotNil(t, r.find("9999"), "one may stay that nobody uses")
+	require.Equal(t, "9999", r.freshName)
+	r.add(strings.Repeat("long", longName), &thing{})
+	require.Equal(t, "9999", r.freshName, "but its name is short")
+	runtime.GC()
+	runtime.GC()
+	require.Nil(t, r.find(strings.Repeat("long", longName)))
 
 	r.release("held", r.find("held"))
 	runtime.GC()
@@ -52,7 +60,7 @@ func TestRegistryKnowsWhoseNameItIs(t *testing.T) {
 		for _, late := range []func(string, *thing){r.hold, r.release, r.forget} {
 			late("a", first)
 			require.Same(t, second, r.find("a"), "the late one must not touch its successor")
-			require.Equal(t, held, r.names["a"].held != nil)
+			require.Equal(t, held, r.held["a"] != nil)
 			verifyRegistry(t, &r)
 		}
 		r.hold("a", second)
@@ -60,19 +68,26 @@ func TestRegistryKnowsWhoseNameItIs(t *testing.T) {
 	r.forget("b", nil)
 	r.hold("b", first)
 	require.Nil(t, r.find("b"))
-	require.Len(t, r.names, 1)
+	require.Equal(t, 1, r.size())
 	runtime.KeepAlive(second)
 }
 
 func TestRegistryGivesBackWhatACrowdLeft(t *testing.T) {
+	for _, held := range []bool{true, false} {
+		t.Run(fmt.Sprint("held ", held), func(t *testing.T) { crowd(t, held) })
+	}
+}
+
+func crowd(t *testing.T, held bool) {
 	var r registry[thing]
-	const crowd = 100_000
-	things := make([]*thing, crowd)
+	things := make([]*thing, 100_000)
 	before := heap()
 	for i := range things {
 		things[i] = &thing{strconv.Itoa(i)}
 		r.add(things[i].name, things[i])
-		r.hold(things[i].name, things[i])
+		if held {
+			r.hold(things[i].name, things[i])
+		}
 	}
 	full := heap() - before
 	for _, p := range things[10:] {
@@ -80,12 +95,25 @@ func TestRegistryGivesBackWhatACrowdLeft(t *testing.T) {
 		r.forget(p.name, p)
 	}
 	verifyRegistry(t, &r)
-	require.Len(t, r.names, 10)
+	require.Equal(t, 10, r.size())
 	things = slices.Clone(things[:10])
 	empty := heap() - before
 	require.Less(t, empty, full/20)
 	require.Same(t, things[3], r.find("3"))
 	runtime.KeepAlive(&r)
+}
+
+func TestANameIsFreeOnceItsObjectWasCollected(t *testing.T) {
+	var q loose[thing]
+	q.add("a", &thing{"first"})
+	runtime.GC()
+	runtime.GC()
+	require.Nil(t, q.find("a"))
+	second := &thing{"second"}
+	q.add("a", second)
+	require.Same(t, second, q.find("a"))
+	require.Len(t, q.entries, 1)
+	runtime.KeepAlive(second)
 }
 
 func TestEvictedLogsAreForgottenWithTheirHandles(t *testing.T) {
@@ -101,7 +129,7 @@ func TestEvictedLogsAreForgottenWithTheirHandles(t *testing.T) {
 	}
 	verify(t, m)
 	s := m.sessions.find("s")
-	require.Less(t, len(s.logs.names), 3000, "an evicted log must not cost anything for ever")
+	require.Less(t, s.logs.size(), 3000, "an evicted log must not cost anything for ever")
 	_, st, err := m.Log(Key{Session: "s", Stream: "0"}).Read(ctx, 0, nil)
 	require.NoError(t, err)
 	require.Equal(t, State{First: 1}, st, "the store has never heard of it")
@@ -118,7 +146,7 @@ func TestUnusedHandlesAreForgotten(t *testing.T) {
 			runtime.GC()
 		}
 	}
-	require.Less(t, len(m.sessions.names), 3000, "a session that only had handles must not stay")
+	require.Less(t, m.sessions.size(), 3000, "a session that only had handles must not stay")
 	verify(t, m)
 }
 

@@ -1,42 +1,65 @@
 package eventstore
 
 // ring is a queue of event data that can be read at any position. The first event has its place in the ring itself: most
-// logs never hold a second one. The zero value is empty. Not to be copied.
+// logs never hold a second one. The zero value is empty.
 type ring struct {
+	one  []byte // the only event, while more is nil
+	more *moreRing
+	n    int
+}
+
+// moreRing is where the events are once there were two.
+type moreRing struct {
 	buf  [][]byte
 	head int
-	n    int
-	one  [1][]byte
 }
 
 // at returns the element i places behind the oldest.
 func (r *ring) at(i int) []byte {
-	return r.buf[r.slot(i)]
+	if r.more == nil {
+		return r.one
+	}
+	return r.more.buf[r.more.slot(i)]
 }
 
-func (r *ring) slot(i int) int {
-	i += r.head
-	if i >= len(r.buf) {
-		i -= len(r.buf)
+func (m *moreRing) slot(i int) int {
+	i += m.head
+	if i >= len(m.buf) {
+		i -= len(m.buf)
 	}
 	return i
 }
 
 func (r *ring) push(data []byte) {
-	if r.n == len(r.buf) {
-		r.grow()
+	switch {
+	case r.more != nil:
+		if size := len(r.more.buf); r.n == size {
+			r.resize(size + size/2 + 3) // slotCharge must be near what an event takes
+		}
+		r.more.buf[r.more.slot(r.n)] = data
+	case r.n == 0:
+		r.one = data
+	default:
+		r.more = &moreRing{buf: make([][]byte, 4)}
+		r.more.buf[0], r.more.buf[1] = r.one, data
+		r.one = nil
 	}
-	r.buf[r.slot(r.n)] = data
 	r.n++
 }
 
-// shift takes the oldest element out.
+// shift takes the oldest element out. What is taken out is not kept alive.
 func (r *ring) shift() []byte {
-	data := r.buf[r.head]
-	r.buf[r.head] = nil // or the ring would keep it alive
-	r.head = r.slot(1)
 	r.n--
-	if len(r.buf) > 8 && r.n < len(r.buf)/2 {
+	m := r.more
+	if m == nil {
+		data := r.one
+		r.one = nil
+		return data
+	}
+	data := m.buf[m.head]
+	m.buf[m.head] = nil
+	m.head = m.slot(1)
+	if len(m.buf) > 8 && r.n < len(m.buf)/2 {
 		r.resize(r.n + r.n/2 + 1)
 	}
 	return data
@@ -46,20 +69,10 @@ func (r *ring) reset() {
 	*r = ring{}
 }
 
-// grow adds half: the slots that are charged for an event (slotCharge) must be near those that it takes.
-func (r *ring) grow() {
-	if r.buf == nil {
-		r.buf = r.one[:]
-		return
-	}
-	r.resize(len(r.buf) + len(r.buf)/2 + 3)
-}
-
 func (r *ring) resize(size int) {
 	buf := make([][]byte, size)
 	for i := range r.n {
 		buf[i] = r.at(i)
 	}
-	r.one[0] = nil
-	r.buf, r.head = buf, 0
+	r.more.buf, r.more.head = buf, 0
 }

@@ -29,12 +29,12 @@ type shelf struct {
 	done, backlog, owed list
 }
 
-func newShelf(home, acked uint8) shelf {
+func newShelf(whose uint8) shelf {
 	return shelf{
-		acked:   list{slot: acked},
-		done:    list{slot: home},
-		backlog: list{slot: home},
-		owed:    list{slot: home},
+		acked:   list{whose: whose, acked: true},
+		done:    list{whose: whose},
+		backlog: list{whose: whose},
+		owed:    list{whose: whose},
 	}
 }
 

@@ -153,8 +153,12 @@ func closed(e *exam) {
 	l := e.log("a")
 	e.append(l, "a", 1, 3, false)
 	events, _ := e.all(l, 0, 8)
+	logs := []eventstore.Log{l}
+	for i := range 4 { // of sessions that have only handles
+		logs = append(logs, s.Log(eventstore.Key{Session: fmt.Sprint("unused", i), Stream: "a"}))
+	}
 	e.nilError(s.Close(), "close")
-	for _, l := range []eventstore.Log{l, e.log("a"), e.log("b")} {
+	for _, l := range append(logs, e.log("a"), e.log("b")) {
 		_, _, err := l.Read(e.ctx, 0, nil)
 		e.wantError(err, eventstore.ErrClosed, "read after close")
 		e.wantError(l.Append(e.ctx, 1, text("a", 1), false), eventstore.ErrClosed, "append after close")

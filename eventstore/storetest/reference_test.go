@@ -3,6 +3,7 @@ package storetest
 import (
 	"bytes"
 	"context"
+	"maps"
 	"slices"
 	"strings"
 	"sync"
@@ -72,6 +73,9 @@ func (c *client) Log(k eventstore.Key) eventstore.Log {
 	l := c.ref.logs[c.ref.name(k)]
 	if l == nil {
 		l = &refLog{key: k, first: 1}
+		if c.ref.has("knows the last handle only") {
+			maps.DeleteFunc(c.ref.logs, func(_ string, other *refLog) bool { return other.last() == 0 })
+		}
 		if !c.ref.has("two handles, two logs") {
 			c.ref.logs[c.ref.name(k)] = l
 		}

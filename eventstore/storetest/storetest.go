@@ -63,6 +63,7 @@ var rules = []rule{
 	{"repeat", nothing, repeat},
 	{"seal", nothing, seal},
 	{"one log per name", nothing, oneLogPerName},
+	{"handles of many names", nothing, manyHandles},
 	{"any name", nothing, anyName},
 	{"sessions apart", nothing, sessionsApart},
 	{"read windows", nothing, readWindows},

@@ -55,6 +55,7 @@ func TestFlawsAreFound(t *testing.T) {
 		"takes old numbers":                      "sequence",
 		"begins anywhere":                        "sequence",
 		"two handles, two logs":                  "one log per name",
+		"knows the last handle only":             "handles of many names",
 		"joins names":                            "any name",
 		"cuts names at NUL":                      "any name",
 		"ignores case":                           "any name",
