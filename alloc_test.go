@@ -34,9 +34,14 @@ type bench struct {
 
 func newBench(tb testing.TB, policy Policy, call string) *bench {
 	tb.Helper()
-	app := NewApp(Info{Name: "bench", Version: "1"}, func(context.Context, *Request) (any, error) {
+	return newBenchOf(tb, policy, call, func(context.Context, *Request) (any, error) {
 		return json.RawMessage(`{"content":[{"type":"text","text":"hello"}]}`), nil
 	})
+}
+
+func newBenchOf(tb testing.TB, policy Policy, call string, tool Handler) *bench {
+	tb.Helper()
+	app := NewApp(Info{Name: "bench", Version: "1"}, tool)
 	srv, err := NewServer(app, Config{Policy: policy})
 	require.NoError(tb, err)
 	b := &bench{srv: srv, body: bytes.NewReader(nil)}
@@ -78,8 +83,8 @@ func TestAllocationBudget(t *testing.T) {
 		want   string
 		budget float64
 	}{
-		{"JSON", Policy{}, `"result"`, 35},
-		{"SSE, stored and primed", Policy{Mode: SSE, StreamAfter: 1 << 40}, "retry: ", 40},
+		{"JSON", Policy{}, `"result"`, 16},
+		{"SSE, stored and primed", Policy{Mode: SSE, StreamAfter: 1 << 40}, "retry: ", 20},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			b := newBench(t, tt.policy, echoCall)
@@ -105,4 +110,23 @@ func BenchmarkCall(b *testing.B) {
 			}
 		})
 	}
+}
+
+// 10,000 notifications of one call, as fast as its tool can send them.
+func BenchmarkProgress(b *testing.B) {
+	const events = 10_000
+	s := newBenchOf(b, Policy{}, echoCall, func(ctx context.Context, _ *Request) (any, error) {
+		h := HandleFromContext(ctx)
+		for i := range events {
+			if err := h.Progress(float64(i), events, "step"); err != nil {
+				return nil, err
+			}
+		}
+		return struct{}{}, nil
+	})
+	b.ReportAllocs()
+	for b.Loop() {
+		s.do()
+	}
+	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/events, "ns/event")
 }

@@ -28,13 +28,14 @@ func (s *Session) ask(c *Call, method string, params json.RawMessage, reply func
 	s.asks[id] = a
 	s.mu.Unlock()
 	rawID := jsonrpc.AppendString(nil, id)
-	in := core.In{Op: core.Emit, Flags: core.Ask}
+	m := message{op: core.Emit, flags: core.Ask, ask: id}
 	if c != nil {
-		in.Stream = c.stream
+		m.stream = c.stream
 	}
 	err := ErrTooLarge
 	if len(params) <= maxEventBytes {
-		err = s.send(message{in: in, data: jsonrpc.AppendRequest(nil, rawID, method, params), ask: id})
+		m.data = jsonrpc.AppendRequest(nil, rawID, method, params)
+		err = s.send(m)
 	}
 	if err != nil {
 		if s.takeAsk(id) != nil {

@@ -8,27 +8,27 @@ import (
 )
 
 // postBatch serves an array of messages, which only 2025-03-26 knows (JSON-RPC 2.0, section 6).
-func (s *Server) postBatch(w http.ResponseWriter, r *http.Request, ms []jsonrpc.Message) {
+func (s *Server) postBatch(w http.ResponseWriter, r *http.Request, ms []jsonrpc.Message) *conn {
 	n, f := s.session(r)
 	if n == nil {
 		s.refuse(w, f)
-		return
+		return nil
 	}
 	requests, answers := 0, 0
 	for i := range ms {
 		switch {
 		case modernMeta(&ms[i]):
 			s.refuse(w, refuseModern)
-			return
+			return nil
 		case len(ms[i].ID) > maxIDBytes:
 			s.refuse(w, refuseLongID)
-			return
+			return nil
 		case ms[i].Kind == jsonrpc.Notification:
 		case ms[i].Kind != jsonrpc.Request:
 			answers++
 		case string(ms[i].Method) == "initialize":
 			s.refuse(w, badRequest("initialize must not be part of a batch"))
-			return
+			return nil
 		default:
 			requests++
 		}
@@ -41,12 +41,13 @@ func (s *Server) postBatch(w http.ResponseWriter, r *http.Request, ms []jsonrpc.
 		for i := range ms {
 			n.tell(r, &ms[i])
 		}
-		w.WriteHeader(http.StatusAccepted)
+		s.empty(w, http.StatusAccepted)
 	case answers > 0:
 		s.refuse(w, badRequest("requests and responses must not be in one batch"))
 	default:
-		s.postRequests(w, r, n, ms, true)
+		return s.postRequests(w, r, n, ms, true)
 	}
+	return nil
 }
 
 // firstRequest is the one of a batch that stands for all where there is room for one.

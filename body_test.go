@@ -205,3 +205,19 @@ func TestABodyThatDrips(t *testing.T) {
 		require.Zero(t, c.Server().Stats().Refused)
 	})
 }
+
+// A middleware may have a lower limit than the server. What is over it is refused as what is over the server's, whether its length was
+// said or not.
+func TestAMiddlewaresLimitOfABody(t *testing.T) {
+	const limit = 1000
+	bubble(t, func(t *testing.T) {
+		s := newServer(t, &fake{}, rejoin.Config{})
+		id, _ := opens(t, s)
+		for _, length := range []int64{limit + 1, -1, 1, 1 << 60} {
+			r := inSession(t, id, padded(limit+1))
+			r.ContentLength = length
+			r.Body = http.MaxBytesReader(nil, r.Body, limit)
+			require.Equal(t, `413 error(-32600,"mine") ended`, serve(s, r).story(), "said to be %d", length)
+		}
+	})
+}

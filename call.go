@@ -13,7 +13,6 @@ import (
 // Call is one request as the app sees it. The bytes it returns are the app's to keep and nobody's to change.
 type Call struct {
 	ctx    callContext
-	cancel context.CancelCauseFunc
 	s      *Session
 	stream core.StreamID
 	st     *stream // set before the app sees the call
@@ -25,37 +24,26 @@ type Call struct {
 	task   bool // the request is task-augmented
 	first  bool // initialize
 	done   atomic.Bool
-}
-
-// callContext is a tool's context. It is a cancelCtx with more values, so that contexts derived from it need no goroutine to
-// watch it, and context.Cause finds the reason.
-type callContext struct {
-	context.Context
-	call *Call
-}
-
-type (
-	handleKey struct{}
-	serverKey struct{}
-)
-
-func (c *callContext) Value(key any) any {
-	switch key.(type) {
-	case handleKey:
-		return &c.call.handle
-	case serverKey:
-		return c.call.s.srv
-	}
-	return c.Context.Value(key)
+	token  atomic.Pointer[[]byte] // progressToken, once somebody has looked for it
 }
 
 // newCall makes the call of one message. Of r only the context's values and the header live on.
 func newCall(s *Session, r *http.Request, id core.StreamID, m jsonrpc.Message) *Call {
-	c := &Call{s: s, stream: id, id: string(m.ID), msg: m, method: string(m.Method), header: r.Header}
-	c.ctx.Context, c.cancel = context.WithCancelCause(context.WithoutCancel(r.Context()))
-	c.ctx.call, c.handle.c = c, c
+	c := &Call{s: s, stream: id, id: string(m.ID), msg: m, method: methodName(m.Method), header: r.Header}
+	c.ctx.values, c.ctx.call, c.handle.c = r.Context(), c, c
 	_, c.task = jsonrpc.Field(m.Params, "task")
 	return c
+}
+
+// methodName is a string, without an allocation for what is called most.
+func methodName(m []byte) string {
+	switch string(m) {
+	case "tools/call":
+		return "tools/call"
+	case "ping":
+		return "ping"
+	}
+	return string(m)
 }
 
 // Context is the tool's context: values of the HTTP request that carries the call, the Handle and the Server; cancelled by the
@@ -120,8 +108,8 @@ func (c *Call) respondError(e *Error) error {
 func (c *Call) respond(data []byte) error {
 	// On its stream, and before the answer, after which nothing travels there.
 	c.s.withdrawAll(c, c.s.failAsks(c, ErrEnded), "the request was answered")
-	err := c.s.send(message{in: core.In{Op: core.Reply, Stream: c.stream, ID: c.id}, data: data})
-	c.cancel(context.Canceled)
+	err := c.s.send(message{op: core.Reply, stream: c.stream, id: c.id, data: data})
+	c.ctx.cancel(context.Canceled)
 	c.s.failAsks(c, ErrEnded)
 	return err
 }

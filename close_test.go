@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"regexp"
 	"strconv"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -31,7 +32,8 @@ func TestAPolledCallOnTheWire(t *testing.T) {
 		require.NoError(t, tool.Notify("notifications/message", map[string]string{"data": "größe\n"}))
 		tool.returns(map[string]int{"n": 1})
 		const stream = `([A-Za-z0-9_-]{22})`
-		const head = "HTTP/1\\.1 200 OK\r\nCache-Control: no-cache, no-transform\r\nContent-Type: text/event-stream\r\n" +
+		// A response that is whole when its head leaves has a length, and needs no chunks.
+		const head = "HTTP/1\\.1 200 OK\r\nCache-Control: no-cache, no-transform\r\n(?:Content-Length: [0-9]+\r\n)?Content-Type: text/event-stream\r\n" +
 			"Date: [^\r]*\r\nX-Accel-Buffering: no\r\n\r\n"
 		want := regexp.MustCompile(`^` + head +
 			"id: " + stream + `\.0\.[0-9a-z]+` + "\nretry: 1000\ndata: \n\n" +
@@ -45,6 +47,27 @@ func TestAPolledCallOnTheWire(t *testing.T) {
 		for _, i := range []int{2, 4, 5, 6} {
 			require.Equal(t, parts[1], parts[i], "one stream has one name")
 		}
+	})
+}
+
+// What is whole when its head leaves is one write with a length; what comes later has chunks. Either is flushed at once.
+func TestAStreamThatIsWholeHasALength(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		app, next := puppets()
+		c := rejointest.New(t, app, rejointest.Config{Server: rejoin.Config{Policy: rejoin.Policy{Mode: rejoin.SSE}}})
+		quick := c.CallTool("x", nil)
+		next().returns("done")
+		require.Equal(t, "200 sse primer@0 1:result closed", last(quick))
+		_, body, _ := strings.Cut(quick.Wire(), "\r\n\r\n")
+		require.Equal(t, strconv.Itoa(len(body)), quick.Header().Get("Content-Length"))
+
+		slow := c.CallTool("x", nil)
+		tool := next()
+		require.NoError(t, tool.Notify("notifications/message", nil))
+		require.Equal(t, "200 sse primer@0 1:message open", last(slow))
+		require.Empty(t, slow.Header().Get("Content-Length"), "more will come")
+		tool.returns("done")
+		require.Equal(t, "200 sse primer@0 1:message 2:result closed", last(slow))
 	})
 }
 

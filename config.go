@@ -114,7 +114,8 @@ const (
 	maxQueuedBytes = 1 << 20  // messages of one stream that wait for its store
 	maxJSONDepth   = 256
 	maxIDBytes     = 1 << 10 // a request's id, which outlives the request
-	maxEnded       = 1000    // ended streams that a session keeps, and dropped ones that it remembers
+	maxEnded       = 256     // ended streams that a session keeps: they have memory to themselves, and the collector looks at each
+	maxRemembered  = 1000    // dropped ones that it remembers
 )
 
 // resolve fills in the defaults and names all contradictions together.

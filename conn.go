@@ -24,12 +24,16 @@ type conn struct {
 	st     *stream       // what it reads; nil: nothing
 	stream core.StreamID // its name, also where the stream is gone
 	opens  bool          // it answers initialize
+	first  []byte        // the id of the first request of a POST
 	orders orders
 
-	pos    uint64 // the last event that was put into a piece
-	piece  []byte // what is to be written next
-	buf    *[]byte
-	events [32]eventstore.Event
+	streaming bool   // it is answered by a stream
+	begun     bool   // the head of that has left
+	pos       uint64 // the last event that was put into a piece
+	piece     []byte // what is to be written next
+	buf       *[]byte
+	events    *[32]eventstore.Event // while it reads
+	policy    core.Policy           // of a POST, until the machine has copied it
 }
 
 // orders are what the machine wants of a connection.
@@ -72,6 +76,9 @@ const maxPiece = 64 << 10
 // run in many.
 var conns = sync.Pool{New: func() any { return new(conn) }}
 
+// events are what connections read into. They are empty: what they hold while they are used is the store's to forget.
+var events = sync.Pool{New: func() any { return new([32]eventstore.Event) }}
+
 // wake makes run look at its orders and its log.
 func (c *conn) wake() {
 	select {
@@ -110,7 +117,10 @@ func (c *conn) close() {
 			st.closing = nil
 		}
 	}
-	s.step(core.In{Op: core.Gone, Conn: c.id, Stream: c.stream}, &p)
+	s.step(&core.In{Op: core.Gone, Conn: c.id, Stream: c.stream}, &p)
+	if c.opens {
+		s.trim()
+	}
 	s.mu.Unlock()
 	s.finish(&p)
 	c.release()
@@ -121,6 +131,7 @@ func (c *conn) close() {
 // forget makes a connection ready for its next use.
 func (c *conn) forget() {
 	c.id, c.s, c.out, c.woken, c.st, c.stream, c.opens, c.orders, c.pos = 0, nil, writer{}, nil, nil, core.StreamID{}, false, orders{}, 0
+	c.streaming, c.begun, c.events, c.first = false, false, nil, nil
 	c.fresh.Store(false)
 }
 
@@ -131,72 +142,89 @@ const (
 	lost     outcome = iota // the client is gone
 	answered                // everything was written
 	refused                 // nothing was
+	going                   // it has not
 )
 
-// run serves the connection until its stream is let go, its client is gone, or it is answered.
+// run serves the connection until its stream is let go, its client is gone, or it is answered. It is what lies on the stack while the
+// connection waits, so that is small: whoever calls it should be too.
 func (c *conn) run(ctx context.Context) (how outcome, why core.Reason) {
 	var quiet quietTimer
 	defer quiet.stop()
-	streaming := false
 	for {
-		o, src := c.take()
-		switch {
-		case o.refuse != core.NoReason && !streaming:
-			return refused, o.refuse
-		case o.json != nil:
-			if c.opens && c.s.isReady() { // never on an error
-				c.out.w.Header()[sessionHeader] = []string{c.s.id}
-			}
-			if ctx.Err() != nil || c.out.json(http.StatusOK, o.json) != nil {
-				return lost, 0
-			}
-			return answered, 0
-		case o.head:
-			if o.wait > 0 && !sleep(ctx, o.wait) || ctx.Err() != nil { // who is known to be gone is given no id
-				return lost, 0
-			}
-			c.out.head()
-			streaming, c.pos = true, o.from
-			c.greet(&o)
-		}
-		if streaming {
-			if len(c.piece) > 0 || c.pos < src.stored {
-				quiet.spoke()
-			}
-			done, err := c.write(&o, src)
-			if err != nil {
-				c.s.srv.stats.noteWriteError(err)
-				return lost, 0
-			}
-			if done {
-				return answered, 0
-			}
-			c.release()
+		if how, why = c.turn(ctx, &quiet); how != going {
+			return how, why
 		}
 		select {
 		case <-c.woken:
 		case <-ctx.Done():
 			return lost, 0
-		case <-quiet.after(streaming, c.s.srv.cfg.KeepAlive):
+		case <-quiet.after(c.streaming, c.s.srv.cfg.KeepAlive):
 			c.piece = sse.AppendComment(c.buffer())
 		}
 	}
 }
 
-// take returns the orders and the log. Orders that are carried out once are gone afterwards.
-func (c *conn) take() (orders, source) {
+// turn does what is to be done now.
+func (c *conn) turn(ctx context.Context, quiet *quietTimer) (how outcome, why core.Reason) {
+	var o orders
+	src := c.take(&o)
+	switch {
+	case o.refuse != core.NoReason && !c.streaming:
+		return refused, o.refuse
+	case o.json != nil:
+		if c.opens && c.s.isReady() { // never on an error
+			c.out.w.Header()[sessionHeader] = []string{c.s.id}
+		}
+		if ctx.Err() != nil || c.out.json(http.StatusOK, o.json) != nil {
+			return lost, 0
+		}
+		return answered, 0
+	case o.head:
+		if o.wait > 0 && !sleep(ctx, o.wait) || ctx.Err() != nil { // who is known to be gone is given no id
+			return lost, 0
+		}
+		c.out.head()
+		c.streaming, c.pos = true, o.from
+		c.greet(&o)
+	}
+	if !c.streaming {
+		return going, 0
+	}
+	if len(c.piece) > 0 || c.pos < src.stored {
+		quiet.spoke()
+	}
+	if c.pos < src.stored { // there is something to read
+		c.events = events.Get().(*[32]eventstore.Event) //nolint:forcetypeassert // the pool holds nothing else
+	}
+	done, err := c.write(&o, src)
+	if c.events != nil {
+		events.Put(c.events)
+		c.events = nil
+	}
+	switch {
+	case err != nil:
+		c.s.srv.stats.noteWriteError(err)
+		return lost, 0
+	case done:
+		return answered, 0
+	}
+	c.release()
+	return going, 0
+}
+
+// take copies the orders, and returns the log. Orders that are carried out once are gone afterwards.
+func (c *conn) take(o *orders) (src source) {
 	c.s.mu.Lock()
 	defer c.s.mu.Unlock()
-	o := c.orders
+	*o = c.orders
 	c.fresh.Store(false)
 	c.orders.head, c.orders.expire = false, nil
-	var src source
 	if c.st != nil {
 		src = source{log: c.st.log, stored: c.st.stored, backlog: c.st.n == 0}
 		// The last event that it was told to write may have been given back for want of room.
 		o.endSeq = min(o.endSeq, c.st.last)
 	}
-	return o, src
+	return src
 }
 
 // quietTimer fires when nothing was written for a while. The zero value is ready; it allocates when it has to wait.

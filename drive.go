@@ -12,8 +12,7 @@ import (
 // pass is one step on its way through the driver: what it needs, and what is to be done when the lock is free again. No store
 // call, network write or user code runs under the session's lock.
 type pass struct {
-	msg   *message // of an Emit or Reply
-	start *stream  // of a Post
+	start *stream // of a Post
 
 	started   bool
 	refused   core.Reason // of an operation without a connection
@@ -38,12 +37,15 @@ type verdict struct {
 }
 
 // step feeds the machine and notes what it asks for. Under the lock.
-func (s *Session) step(in core.In, p *pass) {
+func (s *Session) step(in *core.In, p *pass) { s.stepMessage(in, nil, p) }
+
+// stepMessage is step for an Emit or Reply, which is about a message.
+func (s *Session) stepMessage(in *core.In, msg *message, p *pass) {
 	now := time.Now()
 	s.active = now
 	s.outs = s.m.Step(now, in, s.outs[:0])
 	for i := range s.outs {
-		s.obey(&s.outs[i], p)
+		s.obey(&s.outs[i], msg, p)
 	}
 	s.arm(now)
 }
@@ -54,8 +56,9 @@ func (s *Session) tick() {
 	s.mu.Lock()
 	active := s.active
 	s.armed = time.Time{}
-	s.step(core.In{Op: core.Tick, Rand: rand.Uint32()}, &p) //nolint:gosec // spreads retries
+	s.step(&core.In{Op: core.Tick, Rand: rand.Uint32()}, &p) //nolint:gosec // spreads retries
 	s.active = active
+	s.trim()
 	s.mu.Unlock()
 	s.finish(&p)
 }
@@ -85,10 +88,10 @@ func (s *Session) conn(id core.ConnID) *conn {
 }
 
 // obey does at once what is only bookkeeping, and leaves the rest to finish. Under the lock.
-func (s *Session) obey(o *core.Out, p *pass) {
+func (s *Session) obey(o *core.Out, msg *message, p *pass) {
 	if o.Conn != 0 {
 		if c := s.conn(o.Conn); c != nil {
-			s.direct(c, o, p)
+			s.direct(c, o, msg, p)
 		}
 		return
 	}
@@ -100,9 +103,12 @@ func (s *Session) obey(o *core.Out, p *pass) {
 	case core.Record:
 		p.record, p.seq, p.seal = s.streams[o.Index], o.Seq, o.Seal
 		p.record.last = o.Seq
+		if o.Seal { // what is kept for those who come back needs nothing of the requests
+			p.record.calls, p.record.one[0] = nil, nil
+		}
 	case core.Hold:
 		st := s.streams[o.Index]
-		st.held = append(st.held, *p.msg)
+		st.held = append(st.held, *msg)
 	case core.Release:
 		st := s.streams[o.Index]
 		p.released, st.held = st.held, nil
@@ -134,7 +140,7 @@ func (s *Session) obey(o *core.Out, p *pass) {
 }
 
 // direct gives a connection its orders. Under the lock.
-func (s *Session) direct(c *conn, o *core.Out, p *pass) {
+func (s *Session) direct(c *conn, o *core.Out, msg *message, p *pass) {
 	switch o.Do {
 	case core.Start:
 		st := p.start
@@ -168,7 +174,7 @@ func (s *Session) direct(c *conn, o *core.Out, p *pass) {
 	case core.Expire:
 		c.orders.expire = append(c.orders.expire, expiry{o.Seq, o.ID, o.Reason})
 	case core.AnswerJSON:
-		c.orders.json = s.jsonAnswer(c.st, p.msg)
+		c.orders.json = s.jsonAnswer(c.st, msg)
 	case core.End:
 		s.endOrder(c, o)
 	case core.Refuse:
@@ -180,7 +186,7 @@ func (s *Session) direct(c *conn, o *core.Out, p *pass) {
 	c.fresh.Store(true)
 	// With a message that is about to be appended, in no time, the reader is woken after that: then what it writes first (the head,
 	// the primer) and the message leave together.
-	if p.msg == nil || o.Do == core.AnswerJSON || !s.srv.instant {
+	if msg == nil || o.Do == core.AnswerJSON || !s.srv.instant {
 		c.wake()
 	}
 }
@@ -226,7 +232,7 @@ func (s *Session) finish(p *pass) {
 		// Before its tool notices, which would withdraw the questions too, and, where it gives up, answer without saying why.
 		open := s.failAsks(v.call, cause)
 		claimed := v.fail && v.call.done.CompareAndSwap(false, true)
-		v.call.cancel(cause)
+		v.call.ctx.cancel(cause)
 		if v.why == core.Abandoned {
 			s.srv.stats.abandoned.Add(1)
 		}

@@ -74,14 +74,14 @@ func causeOf(why core.Reason) error {
 
 // discardError is what the sender of a message is told that goes nowhere. Broadcasts that nobody can hear, and progress that
 // nobody waits for, are no fault of the sender.
-func discardError(in core.In, why core.Reason) error {
+func discardError(m *message, why core.Reason) error {
 	switch {
-	case in.Op == core.Reply:
+	case m.op == core.Reply:
 		if why == core.Unreachable {
 			return nil
 		}
 		return ErrEnded
-	case in.Flags&core.Ask != 0:
+	case m.flags&core.Ask != 0:
 		if why == core.Ended {
 			return ErrSessionEnded
 		}

@@ -9,19 +9,41 @@ import (
 
 // serveGet opens the standalone stream, or resumes any stream: resumption is always a GET, however the stream began (SEP-1699).
 func (s *Server) serveGet(w http.ResponseWriter, r *http.Request) {
+	c := s.openGet(w, r)
+	if c == nil {
+		return
+	}
+	defer c.close()
+	if how, why := c.run(r.Context()); how == refused {
+		s.refuseGet(w, why)
+	}
+}
+
+func (s *Server) refuseGet(w http.ResponseWriter, why core.Reason) {
+	if why == core.NothingLeft {
+		// The SSE standard's way to say: do not reconnect.
+		w.Header().Set("Content-Type", "text/event-stream")
+		s.empty(w, http.StatusNoContent)
+		return
+	}
+	s.refuse(w, refusalOf(why))
+}
+
+// openGet finds the session of a GET, and registers the connection with it. Nil: it was refused.
+func (s *Server) openGet(w http.ResponseWriter, r *http.Request) *conn {
 	if f, ok := s.checkGet(r); !ok {
 		s.refuse(w, f)
-		return
+		return nil
 	}
 	n, f := s.session(r)
 	if n == nil {
 		s.refuse(w, f)
-		return
+		return nil
 	}
 	cursor, one := single(r.Header[cursorHeader])
 	if !one {
 		s.refuse(w, badRequest("two different values of Last-Event-ID"))
-		return
+		return nil
 	}
 	in := core.In{Op: core.Get, Nonce: rand.Uint64(), Rand: rand.Uint32()} //nolint:gosec // the stream's name is the secret
 	if cursor != "" {
@@ -29,10 +51,10 @@ func (s *Server) serveGet(w http.ResponseWriter, r *http.Request) {
 		var ok bool
 		if in.Stream, in.Seq, ok = parseEventID(cursor); !ok {
 			s.refuse(w, refusalOf(core.Unknown))
-			return
+			return nil
 		}
 	}
-	n.serveGet(w, r, in)
+	return n.openGet(w, r, &in)
 }
 
 func (s *Server) checkGet(r *http.Request) (refusal, bool) {
@@ -52,7 +74,7 @@ func (s *Server) checkGet(r *http.Request) (refusal, bool) {
 	return refusal{}, true
 }
 
-func (n *Session) serveGet(w http.ResponseWriter, r *http.Request, in core.In) {
+func (n *Session) openGet(w http.ResponseWriter, r *http.Request, in *core.In) *conn {
 	out := newWriter(w, n.srv.cfg.WriteTimeout)
 	if !out.canFlush() {
 		in.Flags |= core.NoFlush
@@ -65,20 +87,12 @@ func (n *Session) serveGet(w http.ResponseWriter, r *http.Request, in core.In) {
 	in.Conn = c.id
 	c.orders.acked = in.Flags&core.HasCursor != 0
 	n.step(in, &p)
+	if n.m.Running() == 0 { // it is the standalone stream's, and that may be all that happens for long
+		n.outs = nil
+	}
 	n.mu.Unlock()
 	n.finish(&p)
-	defer c.close()
-	how, why := c.run(r.Context())
-	if how != refused {
-		return
-	}
-	if why == core.NothingLeft {
-		// The SSE standard's way to say: do not reconnect.
-		w.Header().Set("Content-Type", "text/event-stream")
-		w.WriteHeader(http.StatusNoContent)
-		return
-	}
-	n.srv.refuse(w, refusalOf(why))
+	return c
 }
 
 // serveDelete ends a session.
@@ -101,5 +115,5 @@ func (s *Server) serveDelete(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	n.end(core.Deleted)
-	w.WriteHeader(http.StatusNoContent)
+	s.empty(w, http.StatusNoContent)
 }

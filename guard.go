@@ -52,6 +52,9 @@ func isLoopback(host string) bool {
 	if host == "localhost" {
 		return true
 	}
+	if host == "" || strings.IndexByte("01:", host[0]) < 0 { // most are names, and to learn it from an error is dear
+		return false
+	}
 	ip, err := netip.ParseAddr(host)
 	return err == nil && ip.Unmap().IsLoopback()
 }

@@ -7,6 +7,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -60,7 +61,7 @@ func TestTheGuardComesFirst(t *testing.T) {
 				w := serve(s, r)
 				require.Equal(t, `403 error(-32600,null) ended`, w.story(), "%s %+v", method, kind)
 				require.Contains(t, w.body.String(), kind.option)
-				require.Equal(t, http.Header{"Content-Type": {"application/json"}}, w.header)
+				require.Equal(t, http.Header{"Content-Type": {"application/json"}, "Content-Length": {strconv.Itoa(w.body.Len())}}, w.header)
 			}
 		}
 		after := s.Stats()

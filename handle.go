@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"github.com/rejoin-mcp/rejoin/core"
-	"github.com/rejoin-mcp/rejoin/internal/jsonrpc"
 )
 
 // Handle is a tool's hold on the stream of its own request. Its methods never wait for the network, except the two that take a
@@ -58,7 +57,7 @@ func (h *Handle) CloseStandaloneStream(retryAfter time.Duration) error {
 	if h.c == nil {
 		return h.cannotClose()
 	}
-	return h.c.s.closeStream(h.c.s.standalone, retryAfter)
+	return h.c.s.closeStream(h.c.s.standalone(), retryAfter)
 }
 
 // cannotClose is why there is no stream to close outside a call.
@@ -132,17 +131,15 @@ func (h *Handle) Progress(done, total float64, message string) error {
 	if h.c == nil {
 		return ErrNoCall
 	}
-	token, ok := jsonrpc.Field(h.c.msg.Params, "_meta", "progressToken")
-	if !ok {
+	token := h.c.progressToken()
+	if token == nil {
 		return nil
 	}
-	p := struct {
-		Token   json.RawMessage `json:"progressToken"`
-		Done    float64         `json:"progress"`
-		Total   float64         `json:"total,omitempty"`
-		Message string          `json:"message,omitempty"`
-	}{token, done, total, message}
-	return h.Notify("notifications/progress", p)
+	data, err := appendProgress(make([]byte, 0, 160+len(token)+len(message)), token, done, total, message)
+	if err != nil {
+		return err
+	}
+	return h.c.s.emit(h.c, core.Progress, data)
 }
 
 // Notify sends a notification on the call's stream; after the call's end, on the standalone stream. params are marshalled with

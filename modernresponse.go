@@ -42,8 +42,7 @@ func newModernResponse(s *Server, w http.ResponseWriter, r *http.Request, id []b
 		s.sayOnce(saidNoDeadline, "rejoin: the response writer has no write deadlines: the server's WriteTimeout ends modern requests",
 			"timeout", srv.WriteTimeout)
 	}
-	// A server's ReadTimeout would look like the client's end.
-	_ = m.rc.SetReadDeadline(time.Time{}) // where there is none, there is nothing to clear
+	m.stay()
 	return m
 }
 
@@ -198,6 +197,6 @@ func (m *modernResponse) answer(status int, e *Error) {
 
 // abort breaks the connection.
 func (m *modernResponse) abort() {
-	_ = m.rc.SetWriteDeadline(time.Unix(1, 0)) // so that no end is written where a middleware catches the panic
+	_ = m.deadline(time.Unix(1, 0)) // so that no end is written where a middleware catches the panic
 	panic(http.ErrAbortHandler)
 }

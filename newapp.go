@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/rejoin-mcp/rejoin/core"
+	"github.com/rejoin-mcp/rejoin/internal/jsonrpc"
 )
 
 // Handler answers requests one by one, each in its own goroutine. The result is marshalled with encoding/json. An *Error
@@ -34,11 +35,34 @@ func (r *Request) Bind(v any) error {
 	return nil
 }
 
+// Name is the tool or prompt that the request names, "" where it names none.
+func (r *Request) Name() string {
+	raw, _ := jsonrpc.Field(r.Params, "name")
+	name, _ := jsonrpc.Unquote(raw)
+	return name
+}
+
+// BindArguments decodes the arguments of a tool or a prompt into v, as Bind does the params, and without decoding those first.
+func (r *Request) BindArguments(v any) error {
+	arguments, ok := jsonrpc.Field(r.Params, "arguments")
+	if !ok {
+		arguments = []byte("{}")
+	}
+	if err := json.Unmarshal(arguments, v); err != nil {
+		return Errorf(CodeInvalidParams, "arguments of %s: %s", r.Name(), bindFault(err))
+	}
+	return nil
+}
+
 // bindFault says what is wrong in the client's terms: the names of our types are none of its business.
 func bindFault(err error) string {
 	var mismatch *json.UnmarshalTypeError
 	if errors.As(err, &mismatch) {
-		return fmt.Sprintf("%s cannot be of type %s", strings.TrimPrefix(mismatch.Field, "."), mismatch.Value)
+		what := strings.TrimPrefix(mismatch.Field, ".")
+		if what == "" {
+			what = "they"
+		}
+		return fmt.Sprintf("%s cannot be of type %s", what, mismatch.Value)
 	}
 	return "they do not fit"
 }
@@ -114,8 +138,17 @@ func (s *handlerSession) initialize(c *Call) {
 }
 
 func (s *handlerSession) handle(c *Call) {
-	defer s.s.srv.recovered("a handler", func() { _ = c.Fail(Errorf(CodeInternal, "internal error")) })
+	deepen(false)
+	returned := false
+	defer func() {
+		if !returned { // it has called runtime.Goexit, as a failed assertion does in a tool under test
+			s.s.srv.log.Error("rejoin: a handler did not return", "method", c.Method(), "session", s.s.ref)
+			_ = c.Fail(Errorf(CodeInternal, "internal error"))
+		}
+	}()
+	defer s.s.srv.recovered("a handler", func() { returned = true; _ = c.Fail(Errorf(CodeInternal, "internal error")) })
 	result, err := s.app.handler(c.Context(), &Request{Method: c.Method(), Params: c.Params(), Header: c.Header()})
+	returned = true
 	s.reply(c, result, err)
 }
 

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net/http"
+	"runtime"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -146,5 +147,46 @@ func TestOnlyTheFirstAnswerCounts(t *testing.T) {
 		c := rejointest.New(t, app, rejointest.Config{})
 		require.Equal(t, `{}`, string(c.Start("x", nil).Result()))
 		require.Equal(t, http.StatusOK, c.Start("ping", nil).Status())
+	})
+}
+
+// A tool's arguments are decoded at once into its own type.
+func TestNameAndArguments(t *testing.T) {
+	type args struct {
+		Text string `json:"text"`
+		N    int    `json:"n"`
+	}
+	for params, want := range map[string]string{
+		`{"name":"echo","arguments":{"text":"a","n":1}}`:           "echo a 1",
+		`{"arguments":{"n":2,"text":"\u0062"},"name":"e\u0063ho"}`: "echo b 2",
+		`{"name":"echo"}`:                       "echo  0",
+		`{}`:                                    "  0",
+		``:                                      "  0",
+		`{"name":"echo","arguments":{"n":"x"}}`: "error -32602 arguments of echo: n cannot be of type string",
+		`{"name":"echo","arguments":[1]}`:       "error -32602 arguments of echo: they cannot be of type array",
+		`{"name":7,"arguments":{}}`:             "  0",
+	} {
+		r := &rejoin.Request{Method: "tools/call", Params: json.RawMessage(params)}
+		var a args
+		got := ""
+		if err := r.BindArguments(&a); err == nil {
+			got = fmt.Sprintf("%s %s %d", r.Name(), a.Text, a.N)
+		} else {
+			var e *rejoin.Error
+			require.ErrorAs(t, err, &e)
+			got = fmt.Sprintf("error %d %s", e.Code, e.Message)
+		}
+		require.Equal(t, want, got, params)
+	}
+}
+
+// A handler that ends its goroutine is answered for, as one that panics is.
+func TestAHandlerThatEndsItsGoroutine(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		c := rejointest.New(t, rejoin.NewApp(rejoin.Info{}, func(context.Context, *rejoin.Request) (any, error) {
+			runtime.Goexit()
+			return "never", nil
+		}), rejointest.Config{Server: rejoin.Config{Logger: quietLogger()}})
+		require.Equal(t, "200 error(-32603,2) answered", last(c.CallTool("x", nil)))
 	})
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/rejoin-mcp/rejoin"
+	stdadapter "github.com/rejoin-mcp/rejoin/adapters/stdlib"
 	"github.com/rejoin-mcp/rejoin/rejointest"
 )
 
@@ -37,8 +38,7 @@ func TestAWriterThatCannotFlush(t *testing.T) {
 		tool := next()
 		require.NoError(t, tool.Progress(1, 0, ""), "dropped")
 		require.NoError(t, tool.Notify("notifications/x", nil))
-		require.ErrorIs(t, tool.CloseStream(0), rejoin.ErrNotResumable)
-		require.False(t, tool.Resumable())
+		require.True(t, tool.Resumable())
 		require.ErrorIs(t, tool.Request(context.Background(), "roots/list", nil, nil), rejoin.ErrNoStream)
 		elapse(time.Minute)
 		require.Equal(t, "open", last(call))
@@ -51,6 +51,45 @@ func TestAWriterThatCannotFlush(t *testing.T) {
 		mw.on = false
 		require.Equal(t, "200 sse primer@0 1:x open", last(c.Listen()), "the notification waited there")
 	})
+}
+
+// A response that ends at once needs no flush: so a client can be sent away, and polls for the rest. Behind a middleware with a time
+// limit this happens before it strikes, and no call is lost for taking longer.
+func TestACallIsLetGoThroughAWriterThatCannotFlush(t *testing.T) {
+	buffered := (&buffering{on: true}).handler
+	for name, tt := range map[string]struct {
+		handler func(*rejoin.Server) http.Handler
+		policy  rejoin.Policy
+		letGo   func(*rejoin.Handle)
+	}{
+		"by the tool":         {handler: buffered, letGo: func(h *rejoin.Handle) { require.NoError(t, h.CloseStream(0)) }},
+		"by CloseAfter":       {handler: buffered, policy: rejoin.Policy{CloseAfter: 5 * time.Second}},
+		"in mode SSE":         {handler: buffered, policy: rejoin.Policy{CloseAfter: 5 * time.Second, Mode: rejoin.SSE}},
+		"http.TimeoutHandler": {handler: func(s *rejoin.Server) http.Handler { return http.TimeoutHandler(stdadapter.New(s), 10*time.Second, "") }},
+	} {
+		t.Run(name, func(t *testing.T) {
+			bubble(t, func(t *testing.T) {
+				app, next := puppets()
+				c := rejointest.New(t, app, rejointest.Config{Handler: tt.handler, Server: rejoin.Config{Policy: tt.policy, Logger: quietLogger()}})
+				call := c.CallTool("x", nil)
+				tool := next()
+				require.NoError(t, tool.Progress(1, 0, "dropped"))
+				if tt.letGo != nil {
+					tt.letGo(tool.Handle)
+				}
+				elapse(9*time.Second + time.Millisecond)
+				require.Equal(t, "200 sse primer@0 retry closed", last(call))
+				require.NoError(t, tool.Progress(2, 0, ""))
+				call.Poll()
+				elapse(9*time.Second + time.Millisecond)
+				require.Equal(t, "200 sse primer@0 1:progress retry closed", last(call))
+				elapse(time.Minute)
+				tool.returns("done")
+				call.Poll()
+				require.Equal(t, "200 sse primer@1 2:result closed", last(call))
+			})
+		})
+	}
 }
 
 // With a cursor such a writer is good for a short poll: what is there, and when to come back.

@@ -14,13 +14,13 @@ import (
 // use it at once.
 func (s *Server) newSession(r *http.Request, m jsonrpc.Message) (*Session, refusal) {
 	n := &Session{srv: s, id: rand.Text(), ref: s.nextRef(), principal: s.principal(r), created: time.Now()}
-	n.client, _ = jsonrpc.Field(m.Params, "clientInfo")
-	_, _ = rand.Read(n.standalone[:]) // it never fails
-	n.m = core.New(core.Config{
-		Standalone: n.standalone, Policy: s.cfg.Policy.core(), SessionIdleTTL: s.cfg.SessionIdleTTL, MaxInFlight: s.cfg.MaxConcurrent,
-		MaxEnded: maxEnded, Remember: maxEnded, NoStandalone: s.cfg.NoStandalone,
-	}, n.created)
-	n.streams = []*stream{{id: n.standalone}}
+	if client, ok := jsonrpc.Field(m.Params, "clientInfo"); ok {
+		n.client = keptClient(client) // and nothing of the body, which may be large
+	}
+	var standalone core.StreamID
+	_, _ = rand.Read(standalone[:]) // it never fails
+	n.m = core.New(&s.machines, standalone, n.created)
+	n.streams = []*stream{{id: standalone}}
 	if !s.admit(n) {
 		return nil, refuseFull
 	}
@@ -41,6 +41,27 @@ func (s *Server) newSession(r *http.Request, m jsonrpc.Message) (*Session, refus
 		return nil, refuseDraining
 	}
 	return n, refusal{}
+}
+
+// maxClientBytes is how much of clientInfo a session keeps.
+const maxClientBytes = 8 << 10
+
+// keptClient is what a session keeps of clientInfo: all of it, or where it is large, with icons in it or for no good reason, what
+// names the client.
+func keptClient(info []byte) string {
+	if len(info) <= maxClientBytes {
+		return string(info)
+	}
+	kept := []byte{'{'}
+	for _, name := range [...]string{"name", "title", "version"} {
+		if v, ok := jsonrpc.Field(info, name); ok && len(v) <= maxIDBytes {
+			if len(kept) > 1 {
+				kept = append(kept, ',')
+			}
+			kept = append(append(kept, `"`+name+`":`...), v...)
+		}
+	}
+	return string(append(kept, '}'))
 }
 
 // open calls the app, which must not harm others when it panics.

@@ -16,13 +16,44 @@ const (
 	cursorHeader  = "Last-Event-Id"
 )
 
-// servePost reads first and refuses then: a refusal must carry the request's id.
+// servePost reads first and refuses then: a refusal must carry the request's id. While it waits for an answer there is little on its
+// stack.
 func (s *Server) servePost(w http.ResponseWriter, r *http.Request) {
+	c := s.openPost(w, r)
+	if c == nil {
+		return
+	}
+	how := lost // if user code panics; net/http ends the connection
+	defer func() { c.endPost(how) }()
+	var why core.Reason
+	if how, why = c.run(r.Context()); how == refused {
+		s.refusePost(w, c.first, why)
+	}
+}
+
+func (s *Server) refusePost(w http.ResponseWriter, id []byte, why core.Reason) {
+	if why == core.Cancelled {
+		s.empty(w, http.StatusAccepted)
+		return
+	}
+	s.refuse(w, refusalOf(why).withID(refusedID(why, id)))
+}
+
+// endPost closes the connection of a POST. A session that it was to open is ended if its client does not know it.
+func (c *conn) endPost(how outcome) {
+	if c.opens && how != answered {
+		c.s.end(core.OpenFailure)
+	}
+	c.close()
+}
+
+// openPost does what a POST asks for, but for waiting. Nil: it is answered, else the connection that waits.
+func (s *Server) openPost(w http.ResponseWriter, r *http.Request) *conn {
 	body, tooLarge, err := readBody(w, r, s.cfg.MaxBodyBytes)
 	if err != nil { // the client has stopped sending, and may read all the same
 		m, _ := jsonrpc.Parse(body, maxJSONDepth)
 		s.refuse(w, badRequest("the body could not be read").withID(m.ID))
-		return
+		return nil
 	}
 	batch := jsonrpc.IsBatch(body)
 	var m jsonrpc.Message
@@ -39,9 +70,9 @@ func (s *Server) servePost(w http.ResponseWriter, r *http.Request) {
 	case !ok:
 		s.refuse(w, f.withID(m.ID))
 	case batch:
-		s.postBatch(w, r, ms)
+		return s.postBatch(w, r, ms)
 	case m.Kind == jsonrpc.Request && string(m.Method) == "initialize":
-		s.postInitialize(w, r, m)
+		return s.postInitialize(w, r, m)
 	default:
 		n, f := s.session(r)
 		switch {
@@ -50,23 +81,23 @@ func (s *Server) servePost(w http.ResponseWriter, r *http.Request) {
 		case n == nil:
 			s.refuse(w, f.withID(m.ID))
 		case m.Kind == jsonrpc.Request:
-			s.postRequests(w, r, n, []jsonrpc.Message{m}, false)
+			return s.postRequests(w, r, n, []jsonrpc.Message{m}, false)
 		default:
 			n.tell(r, &m)
-			w.WriteHeader(http.StatusAccepted)
+			s.empty(w, http.StatusAccepted)
 		}
 	}
+	return nil
 }
 
 // checkPost checks what needs no session. A zero status: the request belongs to the modern era.
 func (s *Server) checkPost(r *http.Request, m *jsonrpc.Message, tooLarge bool, parse error) (refusal, bool) {
 	version := r.Header.Get(versionHeader)
 	modern := core.IsModern(version) || modernMeta(m)
-	var syntax *jsonrpc.Error
 	switch {
 	case tooLarge:
 		return refusal{
-			status: http.StatusRequestEntityTooLarge, code: CodeInvalidRequest, message: "the body is too large (Config.MaxBodyBytes)",
+			status: http.StatusRequestEntityTooLarge, code: CodeInvalidRequest, message: "the body is too large (Config.MaxBodyBytes, or a middleware's limit)",
 		}, false
 	case !isJSON(r.Header.Get("Content-Type")):
 		return refusal{
@@ -76,8 +107,8 @@ func (s *Server) checkPost(r *http.Request, m *jsonrpc.Message, tooLarge bool, p
 		return refusal{
 			status: http.StatusUnsupportedMediaType, code: CodeInvalidRequest, message: "Content-Encoding is not supported: send the body as it is",
 		}, false
-	case errors.As(parse, &syntax):
-		return refusal{status: http.StatusBadRequest, code: syntax.Code, message: syntax.Reason}, false
+	case parse != nil:
+		return malformed(parse), false
 	case len(m.ID) > maxIDBytes:
 		return refuseLongID, false
 	case modern:
@@ -91,6 +122,15 @@ func (s *Server) checkPost(r *http.Request, m *jsonrpc.Message, tooLarge bool, p
 		return f, false
 	}
 	return checkVersion(version)
+}
+
+// malformed is what Parse found.
+func malformed(parse error) refusal {
+	var syntax *jsonrpc.Error
+	if errors.As(parse, &syntax) {
+		return refusal{status: http.StatusBadRequest, code: syntax.Code, message: syntax.Reason}
+	}
+	return badRequest("%v", parse) // Parse has no other errors
 }
 
 // checkVersion refuses a version header that names no known version. Another one than the session's is accepted, and means nothing:
@@ -158,7 +198,7 @@ func (n *Session) tell(r *http.Request, m *jsonrpc.Message) {
 }
 
 // postInitialize opens a session. Whatever goes wrong before the answer is written leaves none.
-func (s *Server) postInitialize(w http.ResponseWriter, r *http.Request, m jsonrpc.Message) {
+func (s *Server) postInitialize(w http.ResponseWriter, r *http.Request, m jsonrpc.Message) *conn {
 	json, _ := accepted(r.Header["Accept"])
 	id, one := single(r.Header[sessionHeader])
 	var f refusal
@@ -174,25 +214,26 @@ func (s *Server) postInitialize(w http.ResponseWriter, r *http.Request, m jsonrp
 	}
 	if f.status != 0 {
 		s.refuse(w, f.withID(m.ID))
-		return
+		return nil
 	}
 	n, f := s.newSession(r, m)
 	if n == nil {
 		s.refuse(w, f.withID(m.ID))
-		return
+		return nil
 	}
-	served := false
+	opened := false
 	defer func() {
-		if !served { // user code has panicked; net/http ends the connection
+		if !opened { // user code has panicked; net/http ends the connection
 			n.end(core.OpenFailure)
 		}
 	}()
-	n.serve(w, r, []jsonrpc.Message{m}, false, core.Initialize, JSON)
-	served = true
+	c := n.openPost(w, r, []jsonrpc.Message{m}, false, core.Initialize, JSON)
+	opened = true
+	return c
 }
 
 // postRequests serves one request, or a batch with at least one, of a session.
-func (s *Server) postRequests(w http.ResponseWriter, r *http.Request, n *Session, ms []jsonrpc.Message, batch bool) {
+func (s *Server) postRequests(w http.ResponseWriter, r *http.Request, n *Session, ms []jsonrpc.Message, batch bool) *conn {
 	json, stream := accepted(r.Header["Accept"])
 	mode := Auto
 	switch {
@@ -201,28 +242,29 @@ func (s *Server) postRequests(w http.ResponseWriter, r *http.Request, n *Session
 			status: http.StatusNotAcceptable, code: CodeInvalidRequest, id: firstRequest(ms).ID,
 			message: "Accept must allow application/json or text/event-stream, and should allow both",
 		})
-		return
+		return nil
 	case !stream:
 		mode = JSON
 	case !json:
 		mode = SSE
 	}
-	n.serve(w, r, ms, batch, 0, mode)
+	return n.openPost(w, r, ms, batch, 0, mode)
 }
 
-// serve starts requests and answers them, and delivers the notifications that came with them. mode is what the client accepts; Auto: anything.
-func (n *Session) serve(w http.ResponseWriter, r *http.Request, ms []jsonrpc.Message, batch bool, flags core.Flags, mode Mode) {
+// openPost starts requests, and delivers the notifications that came with them. mode is what the client accepts; Auto: anything.
+func (n *Session) openPost(w http.ResponseWriter, r *http.Request, ms []jsonrpc.Message, batch bool, flags core.Flags, mode Mode) *conn {
 	out := newWriter(w, n.srv.cfg.WriteTimeout)
 	policy := n.srv.policyFor(r, firstRequest(ms), mode)
-	in := core.In{Op: core.Post, Flags: flags, Dur: n.srv.timeLeft(r, &out), Nonce: mrand.Uint64(), Policy: &policy} //nolint:gosec // the stream's name is the secret
-	_, _ = rand.Read(in.Stream[:])                                                                                   // it never fails
+	in := core.In{Op: core.Post, Flags: flags, Dur: n.srv.timeLeft(r, &out), Nonce: mrand.Uint64()} //nolint:gosec // the stream's name is the secret
+	_, _ = rand.Read(in.Stream[:])                                                                  // it never fails
 	if !out.canFlush() {
 		in.Flags |= core.NoFlush
 		if policy.Mode != core.JSON {
 			n.srv.logNoFlush(r)
 		}
 	}
-	st := &stream{id: in.Stream, batch: batch, calls: make([]*Call, 0, len(ms))}
+	st := &stream{id: in.Stream, batch: batch}
+	st.calls = st.one[:0]
 	for i := range ms {
 		if ms[i].Kind != jsonrpc.Request {
 			continue
@@ -234,17 +276,26 @@ func (n *Session) serve(w http.ResponseWriter, r *http.Request, ms []jsonrpc.Mes
 			in.Batch = append(in.Batch, core.Request{ID: c.id})
 		}
 	}
+	st.method = st.calls[0].method
 	if !batch {
 		in.ID = st.calls[0].id
+		st.request = in.ID
 	}
 	p := pass{start: st}
 	n.mu.Lock()
 	c := n.openConn(out)
-	in.Conn, c.stream, c.opens = c.id, in.Stream, flags&core.Initialize != 0
-	n.step(in, &p)
+	c.policy = policy
+	in.Conn, in.Policy, c.stream, c.opens = c.id, &c.policy, in.Stream, flags&core.Initialize != 0
+	c.first = firstRequest(ms).ID
+	n.step(&in, &p)
 	n.mu.Unlock()
 	n.finish(&p)
-	defer c.close()
+	started := false
+	defer func() {
+		if !started { // user code has called runtime.Goexit
+			c.endPost(lost)
+		}
+	}()
 	if p.started {
 		calls := st.calls
 		for i := range ms {
@@ -256,16 +307,8 @@ func (n *Session) serve(w http.ResponseWriter, r *http.Request, ms []jsonrpc.Mes
 			calls = calls[1:]
 		}
 	}
-	how, why := c.run(r.Context())
-	switch {
-	case how == refused && why == core.Cancelled:
-		w.WriteHeader(http.StatusAccepted)
-	case how == refused:
-		n.srv.refuse(w, refusalOf(why).withID(refusedID(why, firstRequest(ms).ID)))
-	}
-	if flags&core.Initialize != 0 && how != answered {
-		n.end(core.OpenFailure) // the client does not know the session
-	}
+	started = true
+	return c
 }
 
 // refusedID is null where the session is gone: clients take an error with an id for the end of a request, not of the session.

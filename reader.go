@@ -3,6 +3,7 @@ package rejoin
 import (
 	"errors"
 	"math/rand/v2"
+	"net/http"
 	"sync"
 
 	"github.com/rejoin-mcp/rejoin/core"
@@ -76,9 +77,7 @@ func (c *conn) write(o *orders, src source) (done bool, err error) {
 	if o.endRetry > 0 {
 		c.piece = sse.AppendRetry(c.buffer(), o.endRetry)
 	}
-	err = c.flush()
-	c.out.limit()
-	return true, err
+	return true, c.flushLast()
 }
 
 // limit is how far to write.
@@ -155,7 +154,7 @@ func (c *conn) read(src source, limit uint64) (more bool, err error) {
 func (c *conn) gap(why core.Reason) {
 	var p pass
 	c.s.mu.Lock()
-	c.s.step(core.In{Op: core.Gap, Conn: c.id, Stream: c.stream, Seq: c.pos, Reason: why, Rand: rand.Uint32()}, &p) //nolint:gosec // spreads retries
+	c.s.step(&core.In{Op: core.Gap, Conn: c.id, Stream: c.stream, Seq: c.pos, Reason: why, Rand: rand.Uint32()}, &p) //nolint:gosec // spreads retries
 	c.s.mu.Unlock()
 	c.s.finish(&p)
 	if why == core.Expired {
@@ -163,12 +162,50 @@ func (c *conn) gap(why core.Reason) {
 	}
 }
 
-// flush writes the piece and says how far the client was served.
+// flush writes the piece.
 func (c *conn) flush() error {
+	first := !c.begun
+	if first {
+		c.begun = true
+		c.out.begin()
+	}
 	if len(c.piece) == 0 {
 		return nil
 	}
-	err := c.out.send(c.piece)
+	err := c.sent(c.out.send(c.piece))
+	if first && err == nil && c.out.holdsBack() {
+		c.s.srv.logHeldBack(c.s, c.out.w)
+		c.giveUp()
+	}
+	return err
+}
+
+// giveUp lets a client go that sees nothing of its stream before the response ends. One that cannot poll has to wait for that.
+func (c *conn) giveUp() {
+	var p pass
+	c.s.mu.Lock()
+	if c.st != nil && c.st.conn == c {
+		c.s.step(&core.In{Op: core.Close, Stream: c.stream, Rand: rand.Uint32()}, &p) //nolint:gosec // spreads retries
+	}
+	c.s.mu.Unlock()
+	c.s.finish(&p)
+}
+
+// flushLast is flush for the end of a response. One that ends before its head has left needs no chunks.
+func (c *conn) flushLast() error {
+	switch {
+	case !c.begun:
+		c.begun = true
+		return c.sent(c.out.whole(http.StatusOK, c.piece))
+	case len(c.piece) == 0:
+		c.out.limit()
+		return nil
+	}
+	return c.sent(c.out.sendLast(c.piece))
+}
+
+// sent says how far the client was served.
+func (c *conn) sent(err error) error {
 	c.piece = c.piece[:0]
 	if err != nil {
 		if c.out.took { // perhaps an id got through, and the client will come back with it: the stream is not to be given up
@@ -187,7 +224,7 @@ func (c *conn) flush() error {
 func (c *conn) written(seq uint64) {
 	var p pass
 	c.s.mu.Lock()
-	c.s.step(core.In{Op: core.Written, Conn: c.id, Stream: c.stream, Seq: seq}, &p)
+	c.s.step(&core.In{Op: core.Written, Conn: c.id, Stream: c.stream, Seq: seq}, &p)
 	c.s.mu.Unlock()
 	c.s.finish(&p)
 }

@@ -30,15 +30,20 @@ func (f refusal) withID(id []byte) refusal {
 func (s *Server) refuse(w http.ResponseWriter, f refusal) {
 	s.stats.refused.Add(1)
 	h := w.Header()
-	h.Set("Content-Type", "application/json")
 	if f.allow != "" {
 		h.Set("Allow", f.allow)
 	}
 	if f.retry {
 		h.Set("Retry-After", "1")
 	}
-	w.WriteHeader(f.status)
-	_, _ = w.Write(jsonrpc.AppendError(nil, f.id, f.code, f.message, []byte(f.data))) // the client may be gone
+	out := newWriter(w, s.cfg.WriteTimeout)
+	_ = out.json(f.status, jsonrpc.AppendError(nil, f.id, f.code, f.message, []byte(f.data))) // the client may be gone
+}
+
+// empty answers without a body.
+func (s *Server) empty(w http.ResponseWriter, status int) {
+	out := newWriter(w, s.cfg.WriteTimeout)
+	out.empty(status)
 }
 
 func badRequest(format string, args ...any) refusal {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"net/http"
+	"slices"
 	"testing"
 	"time"
 
@@ -80,12 +81,12 @@ var modeRows = []row{
 		w := newWorld(t, cfg)
 		w.noStream(func() {}, "Accept", "text/event-stream")
 	}},
-	{"through a writer that cannot flush it is as in mode JSON", func(t *testing.T) {
+	{"through a writer that cannot flush it is as in mode JSON, but the client can be sent away", func(t *testing.T) {
 		buffer := &buffering{on: true}
 		cfg := inMode(rejoin.SSE)
 		cfg.Handler, cfg.Server.Logger = buffer.handler, quietLogger()
 		w := newWorld(t, cfg)
-		w.noStream(func() { buffer.on = false })
+		w.noStream(func() { buffer.on = false }, closable)
 	}},
 	{"JSON: a question travels on the standalone stream where one is attached", func(t *testing.T) {
 		cfg := inMode(rejoin.JSON)
@@ -115,6 +116,8 @@ var modeRows = []row{
 	}},
 }
 
+const closable = "the client can be sent away"
+
 // noStream checks what happens where there is no stream for a call. unblock makes GETs work; header is what they need.
 func (w *rowWorld) noStream(unblock func(), header ...string) {
 	w.t.Helper()
@@ -123,7 +126,12 @@ func (w *rowWorld) noStream(unblock func(), header ...string) {
 	require.NoError(t, tool.Progress(1, 0, ""))
 	require.NoError(t, tool.Notify("notifications/message", nil))
 	require.ErrorIs(t, tool.Request(context.Background(), "roots/list", nil, nil), rejoin.ErrNoStream)
-	require.ErrorIs(t, tool.CloseStream(0), rejoin.ErrNotResumable)
+	if slices.Contains(header, closable) {
+		header = nil
+		require.True(t, tool.Resumable())
+	} else {
+		require.ErrorIs(t, tool.CloseStream(0), rejoin.ErrNotResumable)
+	}
 	elapse(time.Hour)
 	require.Equal(t, "open", last(call))
 	tool.returns("done")

@@ -8,12 +8,17 @@ import (
 	"github.com/rejoin-mcp/rejoin/eventstore"
 )
 
-// message is one JSON-RPC message on its way to a log.
+// message is one JSON-RPC message on its way to a log: what an Emit or Reply needs, and nothing else, for it lies on the stacks of tools.
 type message struct {
-	in   core.In
-	data []byte
-	ask  string // the id of a request to the client
+	op     core.Op
+	flags  core.Flags
+	stream core.StreamID // of the call that it was made in
+	id     string        // of the request that it answers, as the client wrote it
+	data   []byte
+	ask    string // the id of a request to the client
 }
+
+func (m *message) in() core.In { return core.In{Op: m.op, Flags: m.flags, Stream: m.stream, ID: m.id} }
 
 // send takes a message to the stream it belongs to. Messages of one stream are appended one at a time: whoever finds nobody
 // appending does it, for those too that come meanwhile, which return at once. So a slow store delays, and never reorders.
@@ -21,22 +26,23 @@ type message struct {
 // The error is about this message, unless it had to wait for its turn: then nil, and a failure is counted and logged, or is the
 // answer to whoever asked.
 func (s *Session) send(m message) error {
+	in := m.in()
 	s.mu.Lock()
-	i := s.m.Route(m.in)
+	i := s.m.Route(&in)
 	if i < 0 {
-		p := pass{msg: &m}
-		s.step(m.in, &p)
+		var p pass
+		s.stepMessage(&in, &m, &p)
 		s.mu.Unlock()
 		s.finish(&p)
-		return discardError(m.in, p.discarded)
+		return discardError(&m, p.discarded)
 	}
 	st := s.streams[i]
 	if !st.appending {
 		st.appending = true
-		return s.sendAll(st, m)
+		return s.sendAll(st, &m)
 	}
 	defer s.mu.Unlock()
-	if m.in.Op != core.Reply && st.queued+len(m.data) > maxQueuedBytes {
+	if m.op != core.Reply && st.queued+len(m.data) > maxQueuedBytes {
 		return ErrFull
 	}
 	st.queue, st.queued = append(st.queue, m), st.queued+len(m.data)
@@ -44,50 +50,47 @@ func (s *Session) send(m message) error {
 }
 
 // sendAll appends m and whatever waits behind it. It takes the lock over and frees it.
-func (s *Session) sendAll(st *stream, m message) (err error) {
+func (s *Session) sendAll(st *stream, m *message) error {
+	err := s.sendOne(m)
 	var moved []message
-	for first := true; ; first = false {
-		if i := s.m.Route(m.in); i >= 0 && s.streams[i] != st {
-			moved = append(moved, m) // its call ended while it waited
-		} else {
-			e := s.sendOne(&m, !first)
-			if first {
-				err = e
-			}
-		}
-		if len(st.queue) == 0 {
-			break
-		}
-		m = st.queue[0]
+	for len(st.queue) > 0 {
+		*m = st.queue[0]
 		st.queue[0] = message{}
 		st.queue, st.queued = st.queue[1:], st.queued-len(m.data)
+		in := m.in()
+		if i := s.m.Route(&in); i >= 0 && s.streams[i] != st {
+			moved = append(moved, *m) // its call ended while it waited
+			continue
+		}
+		if e := s.sendOne(m); e != nil {
+			s.mu.Unlock()
+			s.unsent(m, e)
+			s.mu.Lock()
+		}
 	}
 	st.queue, st.appending = nil, false
 	s.mu.Unlock()
-	for _, m := range moved {
-		if e := s.send(m); e != nil {
-			s.unsent(&m, e)
+	for i := range moved {
+		if e := s.send(moved[i]); e != nil {
+			s.unsent(&moved[i], e)
 		}
 	}
 	return err
 }
 
-// sendOne steps one message and appends it where the machine says. It is called with the lock and returns with it. waited: nobody
-// waits for the error.
-func (s *Session) sendOne(m *message, waited bool) error {
-	p := pass{msg: m}
-	s.step(m.in, &p)
+// sendOne steps one message and appends it where the machine says. It is called with the lock and returns with it.
+func (s *Session) sendOne(m *message) error {
+	var p pass
+	in := m.in()
+	s.stepMessage(&in, m, &p)
 	s.mu.Unlock()
 	var err error
 	if p.record != nil {
 		err = s.append(p.record, p.seq, m.data, p.seal)
 	} else if p.discarded != core.NoReason {
-		err = discardError(m.in, p.discarded)
+		err = discardError(m, p.discarded)
 	}
 	s.finish(&p)
-	if err != nil && waited {
-		s.unsent(m, err)
-	}
 	s.mu.Lock()
 	return err
 }
@@ -153,7 +156,7 @@ func (s *Session) stored(st *stream, seq uint64, log eventstore.Log, size int) (
 	if st.log != log {
 		if _, local := log.(*localLog); local {
 			var p pass
-			s.step(core.In{Op: core.Lost, Stream: st.id, Seq: seq}, &p)
+			s.step(&core.In{Op: core.Lost, Stream: st.id, Seq: seq}, &p)
 		}
 		st.log = log
 	}
@@ -169,7 +172,7 @@ func (s *Session) takeBack(st *stream, seq uint64) {
 	var p pass
 	s.mu.Lock()
 	st.last = seq - 1
-	s.step(core.In{Op: core.Full, Stream: st.id, Seq: seq}, &p)
+	s.step(&core.In{Op: core.Full, Stream: st.id, Seq: seq}, &p)
 	st.wake() // a reader may have been told to write up to it
 	s.mu.Unlock()
 	s.finish(&p)

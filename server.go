@@ -26,7 +26,9 @@ type Server struct {
 	app   App
 	cfg   Config
 	guard guard
-	log   *slog.Logger
+	// machines is what those of all sessions have in common.
+	machines core.Config
+	log      *slog.Logger
 	// instant: the store works in this process's memory, so its operations need no deadline.
 	instant bool
 	stats   counters
@@ -58,6 +60,10 @@ func NewServer(app App, cfg Config) (*Server, error) {
 		app: app, cfg: cfg, log: cfg.Logger, guard: newGuard(cfg.AllowedHosts, cfg.AllowedOrigins),
 		sessions: map[string]*Session{}, silent: list.New(), places: map[*Session]*list.Element{},
 		changed: make(chan struct{}, 1),
+	}
+	s.machines = core.Config{
+		Policy: cfg.Policy.core(), SessionIdleTTL: cfg.SessionIdleTTL, MaxInFlight: cfg.MaxConcurrent, MaxEnded: maxEnded, Remember: maxRemembered,
+		NoStandalone: cfg.NoStandalone,
 	}
 	s.life, s.kill = context.WithCancel(context.Background())
 	s.listening, s.hush = context.WithCancel(s.life)

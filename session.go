@@ -14,14 +14,13 @@ import (
 
 // Session is the app's way to the client. Safe for concurrent use, also after its end.
 type Session struct {
-	srv        *Server
-	id         string
-	ref        Ref
-	principal  string
-	standalone core.StreamID
-	created    time.Time
-	client     json.RawMessage // clientInfo of initialize
-	app        AppSession      // set when App.Open has returned, before a request can come
+	srv       *Server
+	id        string
+	ref       Ref
+	principal string
+	created   time.Time
+	client    string     // clientInfo of initialize, JSON; "": it has none
+	app       AppSession // set when App.Open has returned, before a request can come
 
 	mu         sync.Mutex
 	m          core.Machine
@@ -34,8 +33,8 @@ type Session struct {
 	armed      time.Time // when it fires; zero: it does not
 	asks       map[string]*ask
 	version    string
-	ready      bool // initialize was answered with a result
 	active     time.Time
+	ready      bool // initialize was answered with a result
 	over       bool
 	cause      error
 	done       chan struct{} // made when somebody asks for it
@@ -130,18 +129,26 @@ func (s *Session) notify(c *Call, method string, params json.RawMessage) error {
 	if len(params) > maxEventBytes {
 		return ErrTooLarge
 	}
-	in := core.In{Op: core.Emit}
+	var flags core.Flags
+	if method == "notifications/progress" {
+		flags = core.Progress
+	}
+	return s.emit(c, flags, jsonrpc.AppendRequest(make([]byte, 0, len(method)+len(params)+48), nil, method, params))
+}
+
+// emit sends a notification that is written down already.
+func (s *Session) emit(c *Call, flags core.Flags, data []byte) error {
+	if len(data) > maxEventBytes {
+		return ErrTooLarge
+	}
+	m := message{op: core.Emit, flags: flags, data: data}
 	if c != nil {
-		in.Stream = c.stream
+		m.stream = c.stream
 		if c.task {
-			in.Flags |= core.Task
+			m.flags |= core.Task
 		}
 	}
-	if method == "notifications/progress" {
-		in.Flags |= core.Progress
-	}
-	data := jsonrpc.AppendRequest(make([]byte, 0, len(method)+len(params)+48), nil, method, params)
-	return s.send(message{in: in, data: data})
+	return s.send(m)
 }
 
 // isReady reports whether the client may use the session.
@@ -153,6 +160,9 @@ func (s *Session) isReady() bool {
 
 // opened makes the session a real one: initialize was answered with that version, and the answer is about to be written.
 func (s *Session) opened(version string) {
+	if v, ok := core.Find(version); ok {
+		version = v.Name // the same for all sessions
+	}
 	in := core.In{Op: core.Opened, ID: version}
 	if s.canPoll() {
 		in.Flags |= core.CanPoll
@@ -164,11 +174,40 @@ func (s *Session) opened(version string) {
 	s.srv.stats.opened.Add(1)
 }
 
+// standalone is the name of the session's own stream.
+func (s *Session) standalone() core.StreamID {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.m.Standalone()
+}
+
+func (s *Session) clientInfo() json.RawMessage {
+	if s.client == "" {
+		return nil
+	}
+	return json.RawMessage(s.client)
+}
+
 // canPoll asks the configuration. Where it panics, the answer to initialize is on its way already, and goes on.
 func (s *Session) canPoll() bool {
 	defer s.srv.recovered("Config.CanPoll", func() {})
 	can := s.srv.cfg.CanPoll
-	return can != nil && can(s.client)
+	return can != nil && can(s.clientInfo())
+}
+
+// trim gives back what a session that does nothing has no use for. It is not for each call: the next one takes it anew. Under the lock.
+func (s *Session) trim() {
+	if len(s.conns) > 0 || s.m.Running() > 0 {
+		return
+	}
+	s.outs, s.conns = nil, nil
+	last := len(s.streams)
+	for last > 0 && s.streams[last-1] == nil {
+		last--
+	}
+	if last < cap(s.streams) {
+		s.streams = append(make([]*stream, 0, last), s.streams[:last]...)
+	}
 }
 
 // end ends the session.
@@ -183,7 +222,7 @@ func (s *Session) closeStream(id core.StreamID, retry time.Duration) error {
 func (s *Session) do(in core.In) error {
 	var p pass
 	s.mu.Lock()
-	s.step(in, &p)
+	s.step(&in, &p)
 	s.mu.Unlock()
 	s.finish(&p)
 	switch p.refused {

@@ -3,6 +3,7 @@ package rejoin
 import (
 	"encoding/json"
 	"errors"
+	"fmt"
 	"net/http"
 	"os"
 	"runtime/debug"
@@ -104,18 +105,18 @@ func (n *Session) info() (SessionInfo, bool) {
 	if n.over || !n.ready {
 		return SessionInfo{}, false
 	}
-	out := SessionInfo{Ref: n.ref, Principal: n.principal, Version: n.version, Client: n.client, Created: n.created, Active: n.active}
+	out := SessionInfo{Ref: n.ref, Principal: n.principal, Version: n.version, Client: n.clientInfo(), Created: n.created, Active: n.active}
 	for i, st := range n.streams {
 		if st == nil {
 			continue
 		}
 		at := n.m.Inspect(int32(i))
 		info := StreamInfo{Ref: st.ref(n), State: at.State.String(), Since: at.Since, Events: st.events, Bytes: st.bytes}
-		if len(st.calls) > 0 {
-			info.Method = st.calls[0].method
+		if st.method != "" {
+			info.Method = st.method
 		}
-		if len(st.calls) == 1 {
-			info.RequestID = st.calls[0].ID()
+		if st.request != "" {
+			info.RequestID = json.RawMessage(st.request)
 		}
 		out.Streams = append(out.Streams, info)
 	}
@@ -168,6 +169,12 @@ func (s *Server) sayOnce(what said, message string, args ...any) {
 
 func (s *Server) logNoFlush(r *http.Request) {
 	s.sayOnce(saidNoFlush, "rejoin: a middleware's response writer cannot flush, so nothing can be streamed through it", "path", r.URL.Path)
+}
+
+// logHeldBack names the middleware by its writer.
+func (s *Server) logHeldBack(n *Session, w http.ResponseWriter) {
+	s.sayOnce(saidNoFlush, "rejoin: a middleware holds back what is flushed through it: streams are closed at once, and their clients have to poll",
+		"session", n.ref, "writer", fmt.Sprintf("%T", w))
 }
 
 func (s *Server) logNotResumable(n *Session) {

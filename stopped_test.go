@@ -182,20 +182,24 @@ func TestAStreamThatWasSilentForLongEndsCleanly(t *testing.T) {
 // is waited for no longer than WriteTimeout.
 func TestAReaderThatStopsAtTheVeryEnd(t *testing.T) {
 	bubble(t, func(t *testing.T) {
-		x := &torn{t: t, closes: true}
+		x := &torn{t: t}
 		lis := &pipes{conns: make(chan net.Conn), closed: make(chan struct{})}
 		x.serve(lis)
 		x.do = x.dialled(lis.dial, func(c net.Conn) { c.Close() })
 		x.open()
 		x.goOn["x"], x.returned["x"] = make(chan struct{}), make(chan struct{})
-		defer close(x.goOn["x"])
 		body, _ := x.do(x.request(http.MethodPost, `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"x"}}`))
 		var got []byte
-		for b := make([]byte, 1); strings.Count(string(got), "retry: ") < 2 || !strings.HasSuffix(string(got), "\n\n\r\n"); {
-			_, err := body.Read(b)
-			require.NoError(t, err)
-			got = append(got, b...)
+		upTo := func(what string) {
+			for b := make([]byte, 1); !strings.Contains(string(got), what) || !strings.HasSuffix(string(got), "\n\n\r\n"); {
+				_, err := body.Read(b)
+				require.NoError(t, err)
+				got = append(got, b...)
+			}
 		}
+		upTo(`"progress":4`)
+		close(x.goOn["x"])
+		upTo(`"result"`)
 		serving := func() (n int) {
 			for _, stack := range goroutines() {
 				if strings.Contains(stack, "net/http.(*conn).serve(") {

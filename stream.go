@@ -11,9 +11,13 @@ import (
 // Guarded by the session's mutex.
 type stream struct {
 	id    core.StreamID
-	n     uint32 // its number in the session; 0 is the standalone stream
-	calls []*Call
+	n     uint32  // its number in the session; 0 is the standalone stream
+	calls []*Call // until all are answered
+	one   [1]*Call
 	batch bool // answered by an array
+
+	method  string // of the first request
+	request string // its id, where it is the only one
 
 	conn    *conn         // who reads, or waits for a JSON answer
 	closing *conn         // who was told to end, and still reads

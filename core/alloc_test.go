@@ -24,9 +24,9 @@ func newBench() *bench {
 		StreamAfter: 100 * time.Millisecond, CloseAfter: 50 * time.Second, Retry: time.Second, RetryMax: 30 * time.Second,
 		AbandonAfter: 10 * time.Minute, MaxRuntime: time.Hour, Retain: 5 * time.Minute,
 	}}
-	b.m = New(Config{
-		Standalone: streamID("S"), Policy: b.policy, SessionIdleTTL: 24 * time.Hour, MaxInFlight: 64, MaxEnded: 100, Remember: 100,
-	}, b.now)
+	b.m = New(&Config{
+		Policy: b.policy, SessionIdleTTL: 24 * time.Hour, MaxInFlight: 64, MaxEnded: 100, Remember: 100,
+	}, streamID("S"), b.now)
 	b.m.phase, b.m.polls = open, true
 	for range 300 {
 		b.json()
@@ -37,7 +37,7 @@ func newBench() *bench {
 }
 
 func (b *bench) step(in In) []Out {
-	b.out = b.m.Step(b.now, in, b.out[:0])
+	b.out = b.m.Step(b.now, &in, b.out[:0])
 	return b.out
 }
 
@@ -108,6 +108,7 @@ func TestAllocs(t *testing.T) {
 	b := newBench()
 	rs := make([]Request, 3) // the driver's
 	seen := map[Op]bool{}
+	kept := make([]StreamID, 3)
 	saw := func(ops ...Op) {
 		for _, op := range ops {
 			seen[op] = true
@@ -162,8 +163,13 @@ func TestAllocs(t *testing.T) {
 		}},
 		{"streams that are dropped", []Op{Tick}, func() {
 			b.polling()
-			b.now = b.now.Add(time.Hour)
-			b.step(In{Op: Tick})
+			kept = append(kept[:0], kept[1], kept[2], b.stream)
+			b.now = b.now.Add(2 * time.Minute)
+			b.post("1", nil, 0)
+			b.step(In{Op: Tick}) // one runs, else the machine gives back what it has
+			b.step(In{Op: Reply, Stream: b.stream, ID: "1"})
+			b.gone()
+			b.stream = kept[0]
 			b.get(1)
 			b.gone()
 		}},

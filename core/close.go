@@ -9,12 +9,15 @@ func (m *Machine) resumable(s *stream) bool {
 
 // Resumable reports whether Close can work for a stream.
 func (m *Machine) Resumable(id StreamID) bool {
+	if m.work == nil {
+		return m.phase != over && id == m.own && m.polls
+	}
 	i := m.find(id)
-	return i >= 0 && m.phase != over && m.streams[i].life == alive && m.resumable(&m.streams[i])
+	return i >= 0 && m.streams[i].life == alive && m.resumable(&m.streams[i])
 }
 
 // letGo closes the connection of a stream at the app's wish. A client that is away already stays away.
-func (m *Machine) letGo(in In, out []Out) []Out {
+func (m *Machine) letGo(in *In, out []Out) []Out {
 	i := m.find(in.Stream)
 	switch {
 	case i < 0 || m.streams[i].life != alive:
@@ -34,7 +37,7 @@ func (m *Machine) letGoAt(i int32, override time.Duration, out []Out) []Out {
 		out = m.goSSE(i, out)
 	}
 	if s.poll && s.seq == s.from {
-		s.empties++
+		s.empty()
 	}
 	return m.endConn(i, s.seq, m.retryOf(s, override), NoReason, out)
 }
@@ -60,11 +63,15 @@ func (m *Machine) expect(s *stream) {
 
 // gone notes that a connection has ended. It never cancels anything: a disconnect is not a cancellation (transports,
 // "sending messages to the server", 2025-11-25).
-func (m *Machine) gone(in In, out []Out) []Out {
+func (m *Machine) gone(in *In, out []Out) []Out {
 	m.conns--
 	m.active = m.now
 	i := m.find(in.Stream)
 	if i < 0 || in.Stream == (StreamID{}) {
+		if m.young && m.phase == open { // initialize was answered, and often that is all that happens for long
+			m.young = false
+			m.fold()
+		}
 		return out
 	}
 	s := &m.streams[i]
@@ -125,7 +132,7 @@ func (m *Machine) retryOf(s *stream, override time.Duration) time.Duration {
 	if override <= 0 {
 		d = clampRetry(s.policy.Retry)
 		limit := max(d, min(s.policy.RetryMax, maxRetry))
-		for k := 0; k < s.empties && d < limit; k++ {
+		for k := uint16(0); k < s.empties && d < limit; k++ {
 			d = min(d+d/2, limit)
 		}
 	}
@@ -136,12 +143,14 @@ func (m *Machine) retryOf(s *stream, override time.Duration) time.Duration {
 func clampRetry(d time.Duration) time.Duration { return min(max(d, minRetry), maxRetry) }
 
 // adjust changes the policy of a running request.
-func (m *Machine) adjust(in In, out []Out) []Out {
+func (m *Machine) adjust(in *In, out []Out) []Out {
 	i := m.find(in.Stream)
 	if i < 0 || m.streams[i].life != alive {
 		return append(out, Out{Do: Refuse, Reason: Ended})
 	}
-	m.streams[i].policy.merge(in.Policy)
+	p := *m.streams[i].policy
+	p.merge(in.Policy)
+	m.streams[i].policy = m.keep(&p)
 	m.schedule(i)
 	return out
 }

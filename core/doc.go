@@ -6,7 +6,7 @@
 //
 // A driver feeds it:
 //
-//	out = m.Step(now, in, out[:0])
+//	out = m.Step(now, &in, out[:0])
 //
 // and obeys the outputs in their order. m.Deadline says when the next [Tick] is due. Steps of one machine must not overlap;
 // obeying may, with three rules:

@@ -3,7 +3,7 @@ package core
 // target returns where a message of the app goes, or why nowhere. Messages made in a call go to its stream, also when nobody
 // reads it (transports, "sending messages to the server", 2025-11-25: what belongs to a request travels on its stream); all
 // others, and what a call sends after its end, to the standalone stream.
-func (m *Machine) target(in In) (int32, Reason) {
+func (m *Machine) target(in *In) (int32, Reason) {
 	i, ofCall := standalone, false
 	if in.Stream != (StreamID{}) {
 		i = m.find(in.Stream)
@@ -14,7 +14,7 @@ func (m *Machine) target(in In) (int32, Reason) {
 		switch {
 		case s.stranded:
 			return -1, Unreachable
-		case !s.jsonOnly:
+		case !s.jsonOnly && !(s.buffered && s.reader == undecided):
 			return i, NoReason
 		case in.Flags&Progress != 0:
 			return -1, Worthless
@@ -31,9 +31,12 @@ func (m *Machine) target(in In) (int32, Reason) {
 }
 
 // Route returns the index of the stream that an Emit or Reply would be recorded on now, or -1.
-func (m *Machine) Route(in In) int32 {
+func (m *Machine) Route(in *In) int32 {
 	if m.phase == over {
 		return -1
+	}
+	if m.work == nil {
+		m.unfold()
 	}
 	if in.Op == Reply {
 		return m.find(in.Stream)
@@ -42,7 +45,7 @@ func (m *Machine) Route(in In) int32 {
 	return i
 }
 
-func (m *Machine) emit(in In, out []Out) []Out {
+func (m *Machine) emit(in *In, out []Out) []Out {
 	i, why := m.target(in)
 	if i < 0 {
 		return append(out, Out{Do: Discard, Reason: why})
@@ -81,7 +84,7 @@ func (m *Machine) goSSE(i int32, out []Out) []Out {
 }
 
 // reply takes a response. The last one of a stream ends it.
-func (m *Machine) reply(in In, out []Out) []Out {
+func (m *Machine) reply(in *In, out []Out) []Out {
 	i := m.find(in.Stream)
 	var r *Request
 	if i > standalone && m.streams[i].life == alive {
@@ -104,7 +107,7 @@ func (m *Machine) reply(in In, out []Out) []Out {
 			out = m.finish(i, out)
 		}
 		return out
-	case s.reader == undecided && (s.jsonOnly || s.policy.Mode != SSE):
+	case s.reader == undecided && (s.jsonOnly || s.buffered || s.policy.Mode != SSE):
 		if s.open > s.held+1 {
 			s.held++
 			r.state = held
@@ -128,7 +131,7 @@ func (m *Machine) reply(in In, out []Out) []Out {
 
 // full takes back a sequence that the store had no room for. Nobody has seen it: a reader sees only what was appended. One that
 // was told to end after it ends before it.
-func (m *Machine) full(in In, out []Out) []Out {
+func (m *Machine) full(in *In, out []Out) []Out {
 	i := m.find(in.Stream)
 	if i < 0 || in.Seq == 0 || m.streams[i].seq != in.Seq {
 		return out
@@ -150,7 +153,7 @@ func (m *Machine) full(in In, out []Out) []Out {
 }
 
 // lost notes that the store failed. What comes from here on has no id, so the client must not be sent away.
-func (m *Machine) lost(in In) {
+func (m *Machine) lost(in *In) {
 	if i := m.find(in.Stream); i >= 0 {
 		m.streams[i].memory = true
 		m.schedule(i)
@@ -158,7 +161,7 @@ func (m *Machine) lost(in In) {
 }
 
 // written notes how far a client was served.
-func (m *Machine) written(in In) {
+func (m *Machine) written(in *In) {
 	i := m.find(in.Stream)
 	if i < 0 {
 		return

@@ -42,7 +42,7 @@ func (m *Machine) end(why Reason, out []Out) []Out {
 
 // drain refuses new work. An idle standalone stream of a client that polls ends; calls go on to their end, unless another
 // process can go on with them; and in the end the standalone stream ends, whoever reads it.
-func (m *Machine) drain(in In, out []Out) []Out {
+func (m *Machine) drain(in *In, out []Out) []Out {
 	m.draining, m.final = true, m.final || in.Flags&Final != 0
 	for i := range m.streams {
 		s := &m.streams[i]

@@ -14,7 +14,7 @@ import "time"
 //	no cursor, no new work                                Draining
 //
 // So only what can never have been a cursor is refused: at a refusal some clients end their session.
-func (m *Machine) get(in In, out []Out) []Out {
+func (m *Machine) get(in *In, out []Out) []Out {
 	m.conns++
 	m.active = m.now
 	refuse := func(why Reason) []Out { return append(out, Out{Do: Refuse, Conn: in.Conn, Reason: why}) }
@@ -49,19 +49,20 @@ func (m *Machine) get(in In, out []Out) []Out {
 }
 
 // getDropped answers for a stream that has been dropped.
-func (m *Machine) getDropped(in In, out []Out) []Out {
+func (m *Machine) getDropped(in *In, out []Out) []Out {
 	t := m.dropped.find(in.Stream)
-	if t == nil || in.Seq > t.last {
+	if t < 0 || in.Seq > m.dropped.ring[t].last {
 		return append(out, Out{Do: Refuse, Conn: in.Conn, Reason: Unknown})
 	}
-	if !anyAfter(t.requests(), in.Seq) {
+	rs := m.dropped.requests(t)
+	if !anyAfter(rs, in.Seq) {
 		return append(out, Out{Do: Refuse, Conn: in.Conn, Reason: NothingLeft})
 	}
-	return m.getExpired(in, t.requests(), out)
+	return m.getExpired(in, rs, out)
 }
 
 // getExpired tells a client that what it wants is gone, in a stream that ends: at a refusal some clients end their session.
-func (m *Machine) getExpired(in In, rs []Request, out []Out) []Out {
+func (m *Machine) getExpired(in *In, rs []Request, out []Out) []Out {
 	retry := time.Duration(0)
 	if m.polls {
 		retry = clampRetry(m.cfg.Policy.Retry)
@@ -75,11 +76,11 @@ func (m *Machine) getExpired(in In, rs []Request, out []Out) []Out {
 
 // attach makes a connection the reader of a stream, from after seq. Whoever reads it now ends: a server cannot tell a
 // connection that died from one that is quiet, so the newest one is right.
-func (m *Machine) attach(i int32, seq uint64, in In, out []Out) []Out {
+func (m *Machine) attach(i int32, seq uint64, in *In, out []Out) []Out {
 	s := &m.streams[i]
 	wait := m.slowDown()
 	if wait > 0 {
-		s.empties++
+		s.empty()
 	}
 	for _, old := range [...]ConnID{s.conn, s.closing} {
 		if old != 0 {
@@ -146,12 +147,12 @@ func (m *Machine) slowDown() time.Duration {
 
 // gap ends a connection that cannot read on, with an error for every request whose response it will not see. On the standalone
 // stream nobody waits for a response: its client may try again. One that a newer connection has taken over just ends.
-func (m *Machine) gap(in In, out []Out) []Out {
+func (m *Machine) gap(in *In, out []Out) []Out {
 	i := m.find(in.Stream)
 	to := Out{Conn: in.Conn, Index: i, Stream: in.Stream}
 	if i < 0 {
-		if t := m.dropped.find(in.Stream); t != nil {
-			out = m.expire(to, t.requests(), in.Seq, in.Reason, out)
+		if t := m.dropped.find(in.Stream); t >= 0 {
+			out = m.expire(to, m.dropped.requests(t), in.Seq, in.Reason, out)
 		}
 		to.Do, to.Reason = End, in.Reason
 		return append(out, to)

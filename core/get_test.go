@@ -100,11 +100,11 @@ func TestGet(t *testing.T) {
 
 // TestTooManyGets: a burst is free, then heads are delayed and retries raised, but nothing is refused.
 func TestTooManyGets(t *testing.T) {
-	m := New(Config{Standalone: streamID("S"), Policy: Policy{Retry: time.Second, RetryMax: time.Minute}}, start)
+	m := New(&Config{Policy: Policy{Retry: time.Second, RetryMax: time.Minute}}, streamID("S"), start)
 	m.phase, m.polls = open, true
 	now := start
 	get := func() (wait, retry time.Duration) {
-		out := m.Step(now, In{Op: Get, Conn: 1, Nonce: 1}, nil)
+		out := m.Step(now, &In{Op: Get, Conn: 1, Nonce: 1}, nil)
 		for _, o := range out {
 			switch o.Do {
 			case Head:
@@ -155,18 +155,18 @@ var start = time.Unix(1e9, 0)
 // TestMemory: of the streams that were dropped, as many as were asked for are remembered, the newest ones.
 func TestMemory(t *testing.T) {
 	const kept = 10
-	m := New(Config{Standalone: streamID("S"), Remember: kept}, start)
+	m := New(&Config{Remember: kept}, streamID("S"), start)
 	m.phase, m.polls = open, true
 	policy := Policy{Mode: SSE}
 	id := func(i int) StreamID { return StreamID{1, byte(i)} }
 	for i := range 35 {
-		m.Step(start, In{Op: Post, Stream: id(i), Conn: 1, ID: "1", Policy: &policy}, nil)
-		m.Step(start, In{Op: Reply, Stream: id(i), ID: "1"}, nil)
-		m.Step(start, In{Op: Written, Stream: id(i), Conn: 1, Seq: 1}, nil)
-		m.Step(start, In{Op: Gone, Stream: id(i), Conn: 1}, nil)
+		m.Step(start, &In{Op: Post, Stream: id(i), Conn: 1, ID: "1", Policy: &policy}, nil)
+		m.Step(start, &In{Op: Reply, Stream: id(i), ID: "1"}, nil)
+		m.Step(start, &In{Op: Written, Stream: id(i), Conn: 1, Seq: 1}, nil)
+		m.Step(start, &In{Op: Gone, Stream: id(i), Conn: 1}, nil)
 		m.drop(m.find(id(i)), nil)
 		for j := range i + 1 {
-			out := m.Step(start, In{Op: Get, Conn: 2, Flags: HasCursor, Stream: id(j), Seq: 1}, nil)
+			out := m.Step(start, &In{Op: Get, Conn: 2, Flags: HasCursor, Stream: id(j), Seq: 1}, nil)
 			want := NothingLeft
 			if j <= i-kept {
 				want = Unknown

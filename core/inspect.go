@@ -25,15 +25,22 @@ type Info struct {
 	Seq   uint64    // its last event
 }
 
+// Standalone names the session's own stream, until the session's end.
+func (m *Machine) Standalone() StreamID { return m.own }
+
 // Inspect looks at the stream in one place, also after the end of the session, where there is none.
 func (m *Machine) Inspect(index int32) Info {
-	if int(index) >= len(m.streams) {
+	if m.work == nil && m.phase != over && index == standalone {
+		return Info{State: Parked, Since: m.base}
+	}
+	if m.work == nil || int(index) >= len(m.streams) {
 		return Info{}
 	}
 	s := &m.streams[index]
 	info := Info{Since: m.base.Add(s.began), Seq: s.seq}
 	switch {
 	case s.life == unused:
+		return Info{}
 	case s.life == ended:
 		info.State = Sealed
 	case s.reader == undecided:

@@ -22,47 +22,42 @@ const standalone = int32(0)
 
 // Machine is one session. The zero value is not ready; use New. Not safe for concurrent use.
 type Machine struct {
-	cfg      Config
+	*work
+
+	cfg      *Config
+	own      StreamID // the standalone stream
 	phase    phase
 	polls    bool // the client can poll
 	draining bool
 	final    bool // nobody stays on the standalone stream any more
+	young    bool // nothing has happened but initialize
 
+	rand    uint32 // of the step that is being taken
+	conns   int32  // connections that have not ended
+	running int32  // request streams that run
+	pending int32  // requests that are not answered, whether anybody can read the answer or not
 	base    time.Time
 	now     instant // of the step that is being taken
-	rand    uint32  // of the step that is being taken
 	active  instant // last sign of life
 	dueBack instant // the latest moment at which a client was told to be back
-	conns   int     // connections that have not ended
-	running int     // request streams that run
-	pending int     // requests that are not answered, whether anybody can read the answer or not
 	getTime instant // when the next GET would be due if they came evenly
-
-	streams  []stream // the standalone stream is the first; places of dropped ones are free
-	free     []int32
-	index    map[StreamID]int32 // request streams
-	inflight map[string]int32   // raw request ids
-	timers   []int32            // heap of streams by deadline
-	read     list               // ended streams that were written out, oldest first
-	unread   list               // ended streams that were not
-	dropped  memory
 }
 
-// New returns a session whose initialize is to come as the first Post, with flag Initialize.
-func New(cfg Config, now time.Time) Machine {
-	m := Machine{cfg: cfg, base: now, read: emptyList, unread: emptyList}
-	s := newStream(cfg.Standalone, &cfg.Policy)
-	s.reader = nobody
-	m.streams = append(m.streams, s)
-	return m
+// New returns a session whose initialize is to come as the first Post, with flag Initialize. cfg is shared, and must not change; own
+// names the standalone stream.
+func New(cfg *Config, own StreamID, now time.Time) Machine {
+	return Machine{cfg: cfg, own: own, base: now, young: true}
 }
 
 // Step takes one input, appends what must be done to out, in the order in which it must be done, and returns out.
-// It keeps nothing that in points to, except the strings and In.Batch.
-func (m *Machine) Step(now time.Time, in In, out []Out) []Out {
+// It keeps nothing that in points to, except the strings and In.Batch, and changes nothing of it but the members of that.
+func (m *Machine) Step(now time.Time, in *In, out []Out) []Out {
 	m.now, m.rand = max(now.Sub(m.base), m.now), in.Rand
 	if m.phase == over {
 		return m.afterEnd(in, out)
+	}
+	if m.work == nil && !m.sleepsThrough(in) {
+		m.unfold()
 	}
 	switch in.Op {
 	case Tick:
@@ -113,11 +108,14 @@ func (m *Machine) Step(now time.Time, in In, out []Out) []Out {
 // Deadline is when Step(now, In{Op: Tick}) is due; zero: never. It may be early, never late: drivers re-arm a timer only if it
 // comes sooner than the armed one.
 func (m *Machine) Deadline() time.Time {
+	if m.phase == over {
+		return time.Time{}
+	}
 	at := m.idleAt()
-	if len(m.timers) > 0 {
+	if m.work != nil && len(m.timers) > 0 {
 		at = min(at, m.streams[m.timers[0]].deadline)
 	}
-	if at == never || m.phase == over {
+	if at == never {
 		return time.Time{}
 	}
 	return m.base.Add(at)
@@ -127,13 +125,18 @@ func (m *Machine) Deadline() time.Time {
 func (m *Machine) CanPoll() bool { return m.polls }
 
 // Running counts the requests that are not answered.
-func (m *Machine) Running() int { return m.pending }
+func (m *Machine) Running() int { return int(m.pending) }
 
 // Unfetched counts the ended request streams that were not written out to a client yet.
-func (m *Machine) Unfetched() int { return m.unread.n }
+func (m *Machine) Unfetched() int {
+	if m.work == nil {
+		return 0
+	}
+	return m.unread.n
+}
 
 // opened makes the session a real one. The version decides whether the client can poll, never a header (which may be missing).
-func (m *Machine) opened(in In, out []Out) []Out {
+func (m *Machine) opened(in *In, out []Out) []Out {
 	if m.phase != provisional {
 		return out
 	}
@@ -144,7 +147,7 @@ func (m *Machine) opened(in In, out []Out) []Out {
 }
 
 // afterEnd answers what comes too late.
-func (m *Machine) afterEnd(in In, out []Out) []Out {
+func (m *Machine) afterEnd(in *In, out []Out) []Out {
 	switch in.Op {
 	case Post, Get:
 		return append(out, Out{Do: Refuse, Conn: in.Conn, Reason: Deleted})

@@ -94,9 +94,10 @@ func (w *world) post() {
 // start is what a POST becomes that is not refused.
 func (w *world) start(in In, o Out) {
 	l := &log{
-		id: in.Stream, index: o.Index, policy: *in.Policy, json: in.Policy.Mode == JSON || in.Flags&NoFlush != 0, undecided: true,
+		id: in.Stream, index: o.Index, policy: *in.Policy, json: in.Policy.Mode == JSON || in.Flags&NoFlush != 0 && !w.polls, undecided: true,
 		posted: w.at(), lost: -1,
 	}
+	l.buffered = in.Flags&NoFlush != 0 && !l.json
 	for _, other := range w.kept {
 		w.must(other.index != l.index, "each stream has a place of its own")
 	}
@@ -251,9 +252,9 @@ func (w *world) emit() {
 	w.message = w.messages
 	w.want = to
 	if to != nil {
-		w.must(w.m.Route(in) == to.index, "the route is known beforehand")
+		w.must(w.m.Route(&in) == to.index, "the route is known beforehand")
 	} else {
-		w.must(w.m.Route(in) == -1, "that there is no route is known beforehand")
+		w.must(w.m.Route(&in) == -1, "that there is no route is known beforehand")
 	}
 	outs := w.step(in)
 	if to == nil {
@@ -276,7 +277,7 @@ func (w *world) route(call *log, f Flags) (*log, Reason) {
 		}
 	case call.stranded:
 		return nil, Unreachable
-	case !call.json:
+	case !call.json && !(call.buffered && call.undecided):
 		return call, NoReason
 	case f&Progress != 0:
 		return nil, Worthless
@@ -328,10 +329,10 @@ func (w *world) replyWith(l *log, r *request, message int) {
 		w.done(r)
 		first(w.step(in), Discard, Unreachable)
 		w.must(l.dropped == l.ended, "an unreachable stream is not kept")
-	case l.undecided && (l.json || l.policy.Mode != SSE) && open > holding+1:
+	case l.undecided && (l.json || l.buffered || l.policy.Mode != SSE) && open > holding+1:
 		r.state, r.wanted = held, message
 		first(w.step(in), Hold, NoReason)
-	case l.undecided && (l.json || l.policy.Mode != SSE):
+	case l.undecided && (l.json || l.buffered || l.policy.Mode != SSE):
 		first(w.step(in), AnswerJSON, NoReason)
 		w.must(l.dropped, "an answer in JSON is not kept")
 	default:
@@ -443,7 +444,7 @@ func (w *world) due() time.Duration {
 				when(max(l.endedAt, l.dueBack), l.policy.Retain)
 			}
 		default:
-			if l.reader != nil && l.undecided && !l.json {
+			if l.reader != nil && l.undecided && !l.json && !l.buffered {
 				when(l.posted, l.policy.StreamAfter)
 			}
 			if l.reader != nil && w.resumable(l) {

@@ -71,6 +71,7 @@ type log struct {
 	requests  []*request
 	policy    Policy
 	json      bool
+	buffered  bool
 	undecided bool
 	sse       bool // a head was ordered
 	ended     bool
@@ -142,10 +143,10 @@ func newWorld(t testing.TB, src source) *world {
 	}
 	w.maxInFlight, w.maxEnded, w.remember = []int{0, 5}[w.pick(2)], []int{0, 3}[w.pick(2)], []int{2, 1 << 20}[w.pick(2)]
 	id := streamID("S")
-	w.m = New(Config{
-		Standalone: id, Policy: w.policy, SessionIdleTTL: w.idle, MaxInFlight: w.maxInFlight, MaxEnded: w.maxEnded, Remember: w.remember,
+	w.m = New(&Config{
+		Policy: w.policy, SessionIdleTTL: w.idle, MaxInFlight: w.maxInFlight, MaxEnded: w.maxEnded, Remember: w.remember,
 		NoStandalone: w.off,
-	}, w.now)
+	}, id, w.now)
 	w.standalone = &log{id: id, policy: w.policy, lost: -1}
 	w.byID[id] = w.standalone
 	w.logs, w.kept = []*log{w.standalone}, []*log{w.standalone}
@@ -155,7 +156,7 @@ func newWorld(t testing.TB, src source) *world {
 		{Op: Reply, Stream: streamID("I"), ID: "0"},
 		{Op: Gone, Stream: streamID("I"), Conn: 1 << 30},
 	} {
-		w.m.Step(w.now, in, nil)
+		w.m.Step(w.now, &in, nil)
 	}
 	return w
 }
@@ -188,7 +189,7 @@ func (w *world) must(ok bool, what string, args ...any) {
 // step steps the machine, obeys, and then steps what the outputs asked for.
 func (w *world) step(in In) []Out {
 	in.Rand = uint32(w.pick(256)) << 24
-	outs := w.m.Step(w.now, in, nil)
+	outs := w.m.Step(w.now, &in, nil)
 	w.trace = append(w.trace, stepTaken{w.at(), in, outs})
 	check(w, &w.m)
 	for _, o := range outs {
@@ -235,7 +236,7 @@ func (w *world) compare() {
 			unfetched++
 		}
 	}
-	w.must(len(w.live) == w.m.conns, "connections are counted")
+	w.must(len(w.live) == int(w.m.conns), "connections are counted")
 	w.must(running == w.m.Running(), "requests that run are counted")
 	w.must(unfetched == w.m.Unfetched(), "streams that were not fetched are counted")
 	due, at := w.due(), never

@@ -24,9 +24,8 @@ type Policy struct {
 	Retain       time.Duration // an ended stream is kept for so long; off: as long as the session
 }
 
-// Config is what a machine is made with.
+// Config is what the machines of a server share.
 type Config struct {
-	Standalone     StreamID      // the session's own stream
 	Policy         Policy        // of the standalone stream
 	SessionIdleTTL time.Duration // not positive: never
 	MaxInFlight    int           // not positive: no limit
@@ -38,6 +37,8 @@ type Config struct {
 const (
 	minRetry = time.Millisecond
 	maxRetry = time.Hour
+	// A retry grows to the longest from the shortest in far fewer empty polls.
+	maxEmpties = 1000
 	// A client may start this many GETs at once, and one per getInterval from then on, before they are slowed down: well
 	// above what 64 parked calls need that come back every second, far below a reconnect loop.
 	getBurst    = 100

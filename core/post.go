@@ -1,7 +1,7 @@
 package core
 
 // post takes a request, or a batch of them, which is one stream.
-func (m *Machine) post(in In, out []Out) []Out {
+func (m *Machine) post(in *In, out []Out) []Out {
 	m.conns++
 	m.active = m.now
 	if why := m.mayPost(in); why != NoReason {
@@ -11,7 +11,9 @@ func (m *Machine) post(in In, out []Out) []Out {
 	s := &m.streams[i]
 	s.reader, s.conn, s.nonce = undecided, in.Conn, in.Nonce
 	s.began, s.since, s.limit = m.now, m.now, in.Dur
-	s.jsonOnly = s.policy.Mode == JSON || in.Flags&(NoFlush|Initialize) != 0
+	noFlush := in.Flags&NoFlush != 0
+	s.jsonOnly = s.policy.Mode == JSON || in.Flags&Initialize != 0 || noFlush && !m.polls
+	s.buffered = noFlush && !s.jsonOnly
 	s.one[0].ID, s.batch = in.ID, in.Batch
 	for k := range s.requests() {
 		m.inflight[s.requests()[k].ID] = i
@@ -23,7 +25,7 @@ func (m *Machine) post(in In, out []Out) []Out {
 	return append(out, Out{Do: Start, Conn: in.Conn, Index: i, Stream: s.id})
 }
 
-func (m *Machine) mayPost(in In) Reason {
+func (m *Machine) mayPost(in *In) Reason {
 	first := in.Flags&Initialize != 0
 	switch {
 	case m.draining:
@@ -31,7 +33,7 @@ func (m *Machine) mayPost(in In) Reason {
 	case first != (m.phase == provisional):
 		return Unknown
 	}
-	if m.cfg.MaxInFlight > 0 && m.pending+max(1, len(in.Batch)) > m.cfg.MaxInFlight {
+	if m.cfg.MaxInFlight > 0 && int(m.pending)+max(1, len(in.Batch)) > m.cfg.MaxInFlight {
 		return TooMany // before the comparisons below, whose number it bounds
 	}
 	if in.Batch == nil && m.taken(in.ID) {
@@ -59,7 +61,7 @@ func (m *Machine) taken(id string) bool {
 
 // cancel is the client's wish, never for initialize (lifecycle of 2025-11-25: it must not be cancelled). The request ends
 // without a response.
-func (m *Machine) cancel(in In, out []Out) []Out {
+func (m *Machine) cancel(in *In, out []Out) []Out {
 	m.active = m.now
 	i, ok := m.inflight[in.ID]
 	if !ok || m.phase == provisional {
@@ -80,7 +82,7 @@ func (m *Machine) cancel(in In, out []Out) []Out {
 	}
 	s.cancelled = !anyAfter(s.requests(), 0) // responses to others of the batch may be left to fetch
 	switch {
-	case s.reader == undecided && s.jsonOnly:
+	case s.reader == undecided && (s.jsonOnly || s.buffered):
 		out = append(out, Out{Do: Refuse, Conn: s.conn, Reason: Cancelled})
 		s.conn, s.reader = 0, nobody
 	case s.reader == undecided:

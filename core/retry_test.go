@@ -100,7 +100,7 @@ type poller struct {
 
 func newPoller(t *testing.T, policy Policy) *poller {
 	t.Helper()
-	p := &poller{t: t, m: New(Config{Standalone: streamID("S"), Policy: policy}, start), conn: 1}
+	p := &poller{t: t, m: New(&Config{Policy: policy}, streamID("S"), start), conn: 1}
 	p.m.phase, p.m.polls = open, true
 	p.step(In{Op: Post, Stream: streamID("A"), Conn: 1, ID: "1", Policy: &policy})
 	return p
@@ -108,7 +108,7 @@ func newPoller(t *testing.T, policy Policy) *poller {
 
 func (p *poller) step(in In) []Out {
 	p.t.Helper()
-	out := p.m.Step(start, in, nil)
+	out := p.m.Step(start, &in, nil)
 	for _, o := range out {
 		if o.Do == Primer {
 			p.primer = o.Dur

@@ -105,8 +105,8 @@ func (s *script) run(line string) []string {
 	switch a.verb {
 	case "new", "open":
 		s.policy = a.policy
-		s.m = New(a.cfg, s.base.Add(s.at))
-		s.index = map[StreamID]int32{a.cfg.Standalone: 0}
+		s.m = New(&a.cfg, streamID("S"), s.base.Add(s.at))
+		s.index = map[StreamID]int32{streamID("S"): 0}
 		if a.verb == "open" {
 			s.open(a.name, a.in.Flags)
 		}
@@ -122,7 +122,7 @@ func (s *script) run(line string) []string {
 		return []string{fmt.Sprintf("running=%d unfetched=%d", s.m.Running(), s.m.Unfetched())}
 	}
 	var lines []string
-	for _, out := range s.m.Step(s.base.Add(s.at), a.in, nil) {
+	for _, out := range s.m.Step(s.base.Add(s.at), &a.in, nil) {
 		s.checkIndex(line, out)
 		lines = append(lines, show(out))
 	}
@@ -143,7 +143,7 @@ func (s *script) open(version string, f Flags) {
 		{Op: Reply, Stream: id, ID: "init"},
 		{Op: Gone, Stream: id, Conn: 999},
 	} {
-		s.m.Step(now, in, nil)
+		s.m.Step(now, &in, nil)
 	}
 }
 
@@ -196,7 +196,7 @@ func (s *script) parse(line string, words []string) args {
 			StreamAfter: 100 * time.Millisecond, Retry: time.Second, RetryMax: 30 * time.Second, AbandonAfter: 10 * time.Minute,
 			Retain: 5 * time.Minute,
 		}
-		a.cfg = Config{Standalone: streamID("S"), SessionIdleTTL: 30 * time.Minute, Remember: 1000}
+		a.cfg = Config{SessionIdleTTL: 30 * time.Minute, Remember: 1000}
 	}
 	if op == Adjust {
 		a.policy = Policy{}

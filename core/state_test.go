@@ -107,9 +107,9 @@ var stateTable = []struct {
 	{[]string{"emit A ask"}, messages("discard no-stream", "record S.1")},
 	{[]string{"emit A progress"}, messages("discard worthless", "discard worthless")},
 	{[]string{"close A"}, []cell{
-		{"undecided", "auto sse", primed + "; end c1 now retry=1s"},
+		{"undecided", "auto sse noflush", primed + "; end c1 now retry=1s"},
 		{"undecided", "batch-poll", primed + "; release A; end c1 now retry=1s"},
-		{"undecided", "legacy batch " + whole, "refuse not-resumable"},
+		{"undecided", "legacy batch json batch-json", "refuse not-resumable"},
 		{"attached", "auto sse batch-poll", "end c1 A.# retry=1s"},
 		{"attached", "legacy batch", "refuse not-resumable"},
 		{"away", streams, "nothing"},
@@ -238,7 +238,8 @@ func TestInspect(t *testing.T) {
 		require.Equal(t, s.base.Add(3*time.Second), s.m.Inspect(0).Since)
 		require.Equal(t, s.m.streams[at].seq, s.m.Inspect(at).Seq)
 		s.all("reply A 1", "gone c1 A", "1h tick")
-		require.Equal(t, Info{Since: s.base.Add(3 * time.Second)}, s.m.Inspect(at), "dropped, but the session is still there")
+		require.Equal(t, Info{}, s.m.Inspect(at), "dropped, but the session is still there")
+		require.Equal(t, Info{State: Parked, Since: s.base.Add(3 * time.Second)}, s.m.Inspect(0))
 		s.all("delete")
 		require.Equal(t, Info{}, s.m.Inspect(at))
 	}

@@ -23,21 +23,27 @@ const (
 // stream is one log and what is known of its client.
 type stream struct {
 	id     StreamID
-	policy Policy
+	policy *Policy // shared
 	one    [1]Request
 	batch  []Request // instead of one
-	open   int       // requests that are not answered
-	held   int       // of those, the ones whose response waits for the form of the answer
+	open   int32     // requests that are not answered
+	held   int32     // of those, the ones whose response waits for the form of the answer
 
+	empties   uint16 // polls in a row that brought nothing, as far as they matter
 	life      life
 	reader    reader
 	jsonOnly  bool // its POST may not become a stream
+	buffered  bool // … but one that ends at once: what is written leaves with the end of the response
 	primed    bool // an id was written, so the client can come back
 	stranded  bool // no id was ever written, and the connection is gone
 	memory    bool // the store failed: no ids from here on
 	failing   bool // an error was ordered in place of the response
 	cancelled bool // ended by the client, without any response: nothing is left to fetch
 	poll      bool // the connection came with a cursor
+	in        listName
+	timer     int32 // place in the heap, or -1
+	prev      int32 // neighbours in its list
+	next      int32
 
 	conn    ConnID        // who reads, or waits undecided
 	closing ConnID        // who was told to end, and has not yet
@@ -48,7 +54,6 @@ type stream struct {
 	expired uint64        // last number of an Expire, which no event need have
 	from    uint64        // where the connection began to read
 	limit   time.Duration // what lies around the connection will cut it then; not positive: nothing will
-	empties int           // polls in a row that brought nothing
 	retry   time.Duration // what the client was told last
 
 	began   instant // the stream was made
@@ -56,15 +61,17 @@ type stream struct {
 	endedAt instant
 	dueBack instant // the client was told to be back
 
-	deadline   instant
-	timer      int32 // place in the heap, or -1
-	prev, next int32 // neighbours in its list
-	in         listName
+	deadline instant
 }
 
-func newStream(id StreamID, p *Policy) stream {
-	return stream{id: id, policy: *p, life: alive, deadline: never, timer: -1, prev: -1, next: -1}
+// begin makes an unused stream a new one, with a policy that nobody changes. It is large, so it is made where it stays.
+func (s *stream) begin(id StreamID, p *Policy) {
+	s.id, s.policy, s.life = id, p, alive
+	s.deadline, s.timer, s.prev, s.next = never, -1, -1, -1
 }
+
+// empty counts a poll that brought nothing.
+func (s *stream) empty() { s.empties = min(s.empties+1, maxEmpties) }
 
 // requests are the members, whether there is one or a batch.
 func (s *stream) requests() []Request {
@@ -90,8 +97,16 @@ func (s *stream) named() bool { return s.retry > 0 || s.seq > 0 }
 
 // find returns the place of a stream, or -1.
 func (m *Machine) find(id StreamID) int32 {
-	if id == m.cfg.Standalone {
+	if id == m.own {
 		return standalone
+	}
+	if m.index == nil {
+		for i := 1; i < len(m.streams); i++ {
+			if s := &m.streams[i]; s.id == id && s.life != unused {
+				return int32(i)
+			}
+		}
+		return -1
 	}
 	if i, ok := m.index[id]; ok {
 		return i
@@ -99,28 +114,51 @@ func (m *Machine) find(id StreamID) int32 {
 	return -1
 }
 
+// fewStreams are found as fast without an index, which is large.
+const fewStreams = 8
+
+// enter puts a stream into the index, if there are so many that there is one.
+func (m *Machine) enter(i int32) {
+	switch {
+	case m.index != nil:
+		m.index[m.streams[i].id] = i
+	case len(m.streams) > fewStreams:
+		m.index = make(map[StreamID]int32)
+		for at := range m.streams[1:] {
+			if s := &m.streams[at+1]; s.life != unused {
+				m.index[s.id] = int32(at + 1)
+			}
+		}
+	}
+}
+
 // addStream makes a request stream and returns its place.
 func (m *Machine) addStream(id StreamID, p *Policy) int32 {
-	if m.index == nil {
-		m.index = make(map[StreamID]int32)
+	if m.inflight == nil {
 		m.inflight = make(map[string]int32)
 	}
 	var i int32
 	if n := len(m.free); n > 0 {
 		i, m.free = m.free[n-1], m.free[:n-1]
-		m.streams[i] = newStream(id, p)
 	} else {
-		i = int32(len(m.streams)) //nolint:gosec // a session has at most MaxInFlight + MaxEnded of them
-		m.streams = append(m.streams, newStream(id, p))
+		i = int32(len(m.streams))     //nolint:gosec // a session has at most MaxInFlight + MaxEnded of them
+		if int(i) == cap(m.streams) { // a stream is large, and most sessions have few
+			m.streams = append(make([]stream, 0, i+1+i/2), m.streams...)
+		}
+		m.streams = append(m.streams, stream{})
 	}
-	m.index[id] = i
+	m.streams[i].begin(id, m.keep(p))
+	m.enter(i)
 	return i
 }
 
 // drop forgets a request stream. Its numbers are remembered if a client may come back for it.
 func (m *Machine) drop(i int32, out []Out) []Out {
 	s := &m.streams[i]
-	if s.named() {
+	if s.named() && m.cfg.Remember > 0 {
+		if m.dropped == nil {
+			m.dropped = new(memory)
+		}
 		m.dropped.add(s, m.cfg.Remember)
 	}
 	out = append(out, Out{Do: DropLog, Index: i, Stream: s.id})

@@ -4,7 +4,7 @@ import "time"
 
 // tick does what has become due.
 func (m *Machine) tick(out []Out) []Out {
-	for len(m.timers) > 0 {
+	for m.work != nil && len(m.timers) > 0 {
 		i := m.timers[0]
 		if m.streams[i].deadline > m.now {
 			break
@@ -12,8 +12,9 @@ func (m *Machine) tick(out []Out) []Out {
 		out = m.due(i, out)
 	}
 	if m.idleAt() <= m.now {
-		out = m.end(Idle, out)
+		return m.end(Idle, out)
 	}
+	m.fold()
 	return out
 }
 
@@ -45,7 +46,7 @@ func after(from instant, d time.Duration) instant {
 }
 
 func (m *Machine) streamAt(s *stream) instant {
-	if s.reader != undecided || s.jsonOnly {
+	if s.reader != undecided || s.jsonOnly || s.buffered {
 		return never
 	}
 	return after(s.since, s.policy.StreamAfter)
@@ -59,14 +60,14 @@ func (m *Machine) closeAt(s *stream) instant {
 }
 
 func (m *Machine) overrunAt(s *stream) instant {
-	if s.life != alive || s.failing || s.id == m.cfg.Standalone {
+	if s.life != alive || s.failing || s.id == m.own {
 		return never
 	}
 	return after(s.began, s.policy.MaxRuntime)
 }
 
 func (m *Machine) abandonAt(s *stream) instant {
-	if s.life != alive || s.failing || s.conn != 0 || s.closing != 0 || s.id == m.cfg.Standalone {
+	if s.life != alive || s.failing || s.conn != 0 || s.closing != 0 || s.id == m.own {
 		return never
 	}
 	return after(s.dueBack, s.policy.AbandonAfter)

@@ -19,11 +19,11 @@ func TestVersions(t *testing.T) {
 		require.Equal(t, v.Name == "2025-03-26", v.Batches, "%s: batches came and went with one version", v.Name)
 		require.False(t, IsModern(v.Name))
 
-		m := New(Config{Standalone: streamID("S")}, start)
+		m := New(&Config{}, streamID("S"), start)
 		require.False(t, m.CanPoll(), "it is not known yet")
-		m.Step(start, In{Op: Opened, ID: v.Name}, nil)
+		m.Step(start, &In{Op: Opened, ID: v.Name}, nil)
 		require.Equal(t, v.Polls, m.CanPoll())
-		m.Step(start, In{Op: Delete}, nil)
+		m.Step(start, &In{Op: Delete}, nil)
 		require.Equal(t, v.Polls, m.CanPoll())
 	}
 	require.Equal(t, []string{"2025-11-25", "2025-06-18", "2025-03-26", "2024-11-05"}, names)
@@ -68,11 +68,11 @@ func TestRoute(t *testing.T) {
 		{In{Op: Emit, Stream: other, Flags: Progress}, -1},
 		{In{Op: Reply, Stream: other, ID: "1"}, -1},
 	} {
-		require.Equal(t, r.want, s.m.Route(r.in), showIn(r.in))
+		require.Equal(t, r.want, s.m.Route(&r.in), showIn(r.in))
 	}
 	s.all("delete")
-	require.Equal(t, int32(-1), s.m.Route(In{Op: Emit}))
-	require.Equal(t, int32(-1), s.m.Route(In{Op: Reply, Stream: a, ID: "1"}))
+	require.Equal(t, int32(-1), s.m.Route(&In{Op: Emit}))
+	require.Equal(t, int32(-1), s.m.Route(&In{Op: Reply, Stream: a, ID: "1"}))
 	require.False(t, s.m.Resumable(a))
 	require.False(t, s.m.Resumable(streamID("S")))
 }

@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"regexp"
+	"strconv"
 	"strings"
 	"time"
 
@@ -153,11 +154,15 @@ func (e *exam) isStream(a answer, what string) {
 	}
 	for name, want := range map[string]string{
 		"Content-Type": "text/event-stream", "Cache-Control": "no-cache, no-transform", "X-Accel-Buffering": "no",
-		"Content-Length": "", "Content-Encoding": "", "Location": "", "Allow": "",
+		"Content-Encoding": "", "Location": "", "Allow": "",
 	} {
 		if got := strings.Join(a.header.Values(name), "; "); got != want {
 			e.Errorf("%s: the header %s of the stream is %q, not %q", what, name, got, want)
 		}
+	}
+	// A stream that ends at once has a length.
+	if n := a.header.Get("Content-Length"); n != "" && n != strconv.Itoa(len(a.body)) {
+		e.Errorf("%s: the stream has %d bytes, and its Content-Length is %s", what, len(a.body), n)
 	}
 	if _, ok := parseStream(a.body); !ok {
 		e.Errorf("%s: something is in the stream that is not the server's: %q", what, a.body)
