@@ -46,11 +46,46 @@ func Middleware(path string, s *rejoin.Server) func(http.Handler) http.Handler {
 	}
 }
 
-// serve lends the request's parameters to its tool. chi takes its route context back when the request is over, and gives it to
-// another one: a tool that reads it later would find that one's tenant.
+// serve lends the request's route to its tool. chi takes its route context back when the request is over, and gives it to another one: a
+// tool that reads it later would find that one's tenant. So it is copied before a tool can start.
 func serve(s *rejoin.Server, w http.ResponseWriter, r *http.Request) {
 	if at := chi.RouteContext(r.Context()); at != nil {
-		r = r.WithContext(context.WithValue(r.Context(), chi.RouteCtxKey, at.Clone()))
+		r = r.WithContext(lend(r.Context(), at))
 	}
 	s.Serve(w, r)
+}
+
+// lent is the context of a request, but for chi's route context, which is a copy. All is one allocation: this is done for every call.
+type lent struct {
+	context.Context
+
+	route chi.Context
+	room  [4]string // for the route's lists; enough for a router or two, and a parameter
+}
+
+// Value is that of a context.Context.
+func (l *lent) Value(key any) any {
+	if key == chi.RouteCtxKey {
+		return &l.route
+	}
+	return l.Context.Value(key)
+}
+
+// lend copies all that chi lets others see. The rest is chi's own state while it looks for a route, and shares memory with the next request.
+func lend(ctx context.Context, at *chi.Context) *lent {
+	l := &lent{Context: ctx, route: chi.Context{Routes: at.Routes, RoutePath: at.RoutePath, RouteMethod: at.RouteMethod}}
+	room := l.room[:]
+	if n := len(at.URLParams.Keys) + len(at.URLParams.Values) + len(at.RoutePatterns); n > len(room) {
+		room = make([]string, n)
+	}
+	l.route.URLParams.Keys, room = move(room, at.URLParams.Keys)
+	l.route.URLParams.Values, room = move(room, at.URLParams.Values)
+	l.route.RoutePatterns, _ = move(room, at.RoutePatterns)
+	return l
+}
+
+// move copies a list into room, and returns it and the room that is left. Who appends to the list does not get into that.
+func move(room, list []string) (moved, left []string) {
+	n := copy(room, list)
+	return room[:n:n], room[n:]
 }

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/http/httptest"
+	"reflect"
 	"strings"
 	"sync"
 	"testing"
@@ -120,6 +121,55 @@ func TestNestedParameters(t *testing.T) {
 	})
 }
 
+// A tool has all of chi's context that others than chi can see, in memory of its own.
+func TestTheRouteIsCopiedWhole(t *testing.T) {
+	for _, path := range []string{"/{tenant}/mcp", "/{tenant}/{a}/{b}/mcp"} { // one with room for its parameters, and one without
+		var routers, lent *chi.Context
+		s, err := rejoin.NewServer(mounted.App(mounted.Done), rejoin.Config{Principal: func(r *http.Request) string {
+			lent = chi.RouteContext(r.Context())
+			require.Equal(t, exported(lent), exported(routers))
+			return ""
+		}})
+		require.NoError(t, err)
+		t.Cleanup(s.Close)
+		r := chi.NewRouter()
+		r.Use(func(next http.Handler) http.Handler {
+			return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				routers = chi.RouteContext(r.Context())
+				next.ServeHTTP(w, r)
+			})
+		})
+		r.Route("/x", func(r chi.Router) { chiadapter.Register(r, path, s) })
+		require.Equal(t, http.StatusOK, mounted.Send(r, http.MethodPost, "/x"+strings.NewReplacer("{", "", "}", "").Replace(path)).Code)
+		require.NotSame(t, routers, lent)
+		require.Equal(t, "tenant", lent.URLParam("tenant"))
+		require.Equal(t, "/x"+path, lent.RoutePattern())
+		before := fmt.Sprint(exported(lent))
+		for _, list := range [][]string{routers.URLParams.Keys, routers.URLParams.Values, routers.RoutePatterns} {
+			require.NotEmpty(t, list)
+			list[0] = "another's"
+		}
+		lent.URLParams.Add("more", "m") // what is added to one list is in no other
+		lent.RoutePatterns = append(lent.RoutePatterns, "/more")
+		require.Equal(t, "tenant", lent.URLParam("tenant"))
+		lent.URLParams.Keys = lent.URLParams.Keys[:len(lent.URLParams.Keys)-1]
+		lent.URLParams.Values = lent.URLParams.Values[:len(lent.URLParams.Values)-1]
+		lent.RoutePatterns = lent.RoutePatterns[:len(lent.RoutePatterns)-1]
+		require.Equal(t, before, fmt.Sprint(exported(lent)))
+	}
+}
+
+// exported are the fields that anybody can see. Should chi add one, it must be copied too.
+func exported(at *chi.Context) map[string]any {
+	fields := map[string]any{}
+	for v, i := reflect.ValueOf(at).Elem(), 0; i < v.NumField(); i++ {
+		if f := v.Type().Field(i); f.IsExported() {
+			fields[f.Name] = v.Field(i).Interface()
+		}
+	}
+	return fields
+}
+
 // entries is a log of one line per request.
 type entries struct {
 	mu    sync.Mutex
@@ -157,6 +207,19 @@ func TestLogger(t *testing.T) {
 				return r
 			}}))
 			require.Equal(t, want, log.lines)
+		})
+	}
+}
+
+// What chi and its adapter cost: see the same in adapters/stdlib.
+func BenchmarkAdapter(b *testing.B) {
+	for name, path := range map[string]string{"fixed": "/mcp", "parameter": "/{tenant}/mcp"} {
+		b.Run(name, func(b *testing.B) {
+			mounted.Benchmark(b, strings.ReplaceAll(path, "{tenant}", "acme"), func(s *rejoin.Server) http.Handler {
+				r := chi.NewRouter()
+				chiadapter.Register(r, path, s)
+				return r
+			})
 		})
 	}
 }

@@ -8,6 +8,9 @@ package echoadapter
 
 import (
 	"context"
+	"errors"
+	"io"
+	"net/http"
 	"slices"
 	"strings"
 
@@ -60,7 +63,9 @@ func Middleware(path string, s *rejoin.Server, keys ...string) echo.MiddlewareFu
 // Get is echo.Context.Get for a tool's context, and for Config.Principal. Only the keys that were named are there.
 func Get(ctx context.Context, key string) any {
 	if v, ok := ctx.Value(valuesKey{}).(*values); ok {
-		return v.store[key]
+		if i := slices.Index(v.keys, key); i >= 0 {
+			return v.store[i]
+		}
 	}
 	return nil
 }
@@ -77,20 +82,50 @@ func Param(ctx context.Context, name string) string {
 
 type valuesKey struct{}
 
-// values are copies of what echo takes back.
+// values is the context of a request, with copies of what echo takes back.
 type values struct {
-	store         map[string]any
+	context.Context
+
+	keys          []string // those that were named
+	store         []any    // their values
 	names, params []string
 }
 
+// Value is that of a context.Context.
+func (v *values) Value(key any) any {
+	if key == (valuesKey{}) {
+		return v
+	}
+	return v.Context.Value(key)
+}
+
 func serve(s *rejoin.Server, c echo.Context, keys []string) {
-	v := &values{names: slices.Clone(c.ParamNames()), params: slices.Clone(c.ParamValues())}
+	r := c.Request()
+	v := &values{Context: r.Context(), keys: keys, names: slices.Clone(c.ParamNames()), params: slices.Clone(c.ParamValues())}
 	if len(keys) > 0 {
-		v.store = make(map[string]any, len(keys))
-		for _, key := range keys {
-			v.store[key] = c.Get(key)
+		v.store = make([]any, len(keys))
+		for i, key := range keys {
+			v.store[i] = c.Get(key)
 		}
 	}
-	r := c.Request()
-	s.Serve(c.Response(), r.WithContext(context.WithValue(r.Context(), valuesKey{}, v)))
+	r = r.WithContext(v)
+	if r.Method == http.MethodPost && r.Body != nil {
+		r.Body = &body{r.Body}
+	}
+	s.Serve(c.Response(), r)
+}
+
+// body says in net/http's words that it is too large, where echo's BodyLimit says it in echo's.
+type body struct{ io.ReadCloser }
+
+func (b *body) Read(p []byte) (int, error) {
+	n, err := b.ReadCloser.Read(p)
+	if err == nil || err == io.EOF {
+		return n, err
+	}
+	var he *echo.HTTPError // it escapes: not for every read
+	if errors.As(err, &he) && he.Code == http.StatusRequestEntityTooLarge {
+		err = &http.MaxBytesError{}
+	}
+	return n, err
 }

@@ -167,3 +167,16 @@ func TestLoggerAndErrorHandler(t *testing.T) {
 		})
 	}
 }
+
+// What echo and its adapter cost: see the same in adapters/stdlib.
+func BenchmarkAdapter(b *testing.B) {
+	for name, path := range map[string]string{"fixed": "/mcp", "parameter": "/{tenant}/mcp"} {
+		b.Run(name, func(b *testing.B) {
+			mounted.Benchmark(b, strings.ReplaceAll(path, "{tenant}", "acme"), func(s *rejoin.Server) http.Handler {
+				e := echo.New()
+				echoadapter.Register(e, syntax.Replace(path), s)
+				return e
+			})
+		})
+	}
+}

@@ -71,14 +71,24 @@ func Param(ctx context.Context, name string) string {
 
 type valuesKey struct{}
 
-// values are copies of what gin takes back.
+// values is the context of a request, with copies of what gin takes back.
 type values struct {
+	context.Context
+
 	keys   map[any]any
 	params gin.Params
 }
 
+// Value is that of a context.Context.
+func (v *values) Value(key any) any {
+	if key == (valuesKey{}) {
+		return v
+	}
+	return v.Context.Value(key)
+}
+
 func serve(s *rejoin.Server, c *gin.Context) {
 	copied := c.Copy() // it copies the keys under gin's lock; the rest of it is not kept
-	v := &values{keys: copied.Keys, params: copied.Params}
-	s.Serve(c.Writer, c.Request.WithContext(context.WithValue(c.Request.Context(), valuesKey{}, v)))
+	v := &values{Context: c.Request.Context(), keys: copied.Keys, params: copied.Params}
+	s.Serve(c.Writer, c.Request.WithContext(v))
 }

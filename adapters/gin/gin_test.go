@@ -170,3 +170,16 @@ func TestLogger(t *testing.T) {
 		})
 	}
 }
+
+// What gin and its adapter cost: see the same in adapters/stdlib.
+func BenchmarkAdapter(b *testing.B) {
+	for name, path := range map[string]string{"fixed": "/mcp", "parameter": "/{tenant}/mcp"} {
+		b.Run(name, func(b *testing.B) {
+			mounted.Benchmark(b, strings.ReplaceAll(path, "{tenant}", "acme"), func(s *rejoin.Server) http.Handler {
+				e := gin.New()
+				ginadapter.Register(e, syntax.Replace(path), s)
+				return e
+			})
+		})
+	}
+}

@@ -164,3 +164,16 @@ func TestLogger(t *testing.T) {
 		})
 	}
 }
+
+// What net/http and its adapter cost.
+func BenchmarkAdapter(b *testing.B) {
+	for name, path := range map[string]string{"fixed": "/mcp", "parameter": "/{tenant}/mcp"} {
+		b.Run(name, func(b *testing.B) {
+			mounted.Benchmark(b, strings.ReplaceAll(path, "{tenant}", "acme"), func(s *rejoin.Server) http.Handler {
+				mux := http.NewServeMux()
+				stdadapter.Register(mux, path, s)
+				return mux
+			})
+		})
+	}
+}

@@ -57,20 +57,34 @@ func (k *carrier) propagate() {
 // receive is the middleware: it gives a handler the context of its call and catches its panics, which would end the process.
 func (a *app) receive(next mcp.MethodHandler) mcp.MethodHandler {
 	return func(ctx context.Context, method string, req mcp.Request) (result mcp.Result, err error) {
+		deepen(false) // the SDK begins a goroutine for each call
 		log := slog.Default
+		var call *rejoin.Call
+		returned := false
 		defer func() {
-			if v := recover(); v != nil {
-				log().Error("rejoin: panic in a handler", "method", method, "panic", v, "stack", string(debug.Stack()))
-				result, err = nil, &jsonrpc.Error{Code: jsonrpc.CodeInternalError, Message: "internal error"}
+			if returned {
+				return
 			}
+			v := recover()
+			if v == nil { // it has called runtime.Goexit: nobody else will answer
+				log().Error("rejoin: a handler did not return", "method", method)
+				if call != nil {
+					_ = call.Fail(rejoin.Errorf(rejoin.CodeInternal, "internal error")) // it may have been answered
+				}
+				return
+			}
+			log().Error("rejoin: panic in a handler", "method", method, "panic", v, "stack", string(debug.Stack()))
+			result, err = nil, &jsonrpc.Error{Code: jsonrpc.CodeInternalError, Message: "internal error"}
 		}()
 		if extra := req.GetExtra(); extra != nil {
 			if v, ok := a.carriers.Load(weak.Make(extra)); ok {
 				k := v.(*carrier) //nolint:forcetypeassert // the map holds nothing else
-				ctx, log = k.handlerContext(ctx), k.s.Logger
+				ctx, log, call = k.handlerContext(ctx), k.s.Logger, k.call
 			}
 		}
-		return next(ctx, method, req)
+		result, err = next(ctx, method, req)
+		returned = true
+		return result, err
 	}
 }
 

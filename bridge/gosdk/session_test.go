@@ -68,17 +68,18 @@ func TestInitializeIsClamped(t *testing.T) {
 	res.expect("elicitation/create 0 sky")
 }
 
+// A handler that panics, or ends its goroutine, is answered for.
 func TestPanic(t *testing.T) {
 	var logged bytes.Buffer
 	b := newBench(t, rejoin.Config{Logger: slog.New(slog.NewTextHandler(&logged, nil))}, nil)
 	c := (&client{t: t, url: b.url}).initialize("2025-11-25")
-	for _, tool := range []string{"panic", "whoami"} {
+	for _, tool := range []string{"panic", "goexit", "whoami"} {
 		res := c.call("1", tool, "")
-		if body := res.rest(); strings.Contains(body, "-32603") != (tool == "panic") || strings.Contains(body, "own fault") {
+		if body := res.rest(); strings.Contains(body, "-32603") != (tool != "whoami") || strings.Contains(body, "own fault") {
 			t.Fatalf("%s: %s %s", tool, res.Status, body)
 		}
 	}
-	if !strings.Contains(logged.String(), "own fault") {
+	if !strings.Contains(logged.String(), "own fault") || !strings.Contains(logged.String(), "did not return") {
 		t.Errorf("not logged: %s", logged.String())
 	}
 }

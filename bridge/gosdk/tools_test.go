@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"runtime"
 	"time"
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
@@ -75,6 +76,10 @@ func (b *bench) addTools() {
 		_, err := req.Session.Elicit(asking, &mcp.ElicitParams{Message: name, RequestedSchema: colors})
 		<-b.seen // the SDK does not wait until the question is withdrawn
 		return text("%v", err), nil
+	})
+	add("goexit", func(context.Context, *mcp.CallToolRequest, string) (*mcp.CallToolResult, error) {
+		runtime.Goexit()
+		return nil, nil
 	})
 	add("panic", func(context.Context, *mcp.CallToolRequest, string) (*mcp.CallToolResult, error) {
 		panic("the tool's own fault")

@@ -23,7 +23,7 @@ type line struct {
 func newLine(ctx context.Context, m *memory, s *rejoin.Session, main *line) *line {
 	l := &line{memory: m, ctx: ctx, main: main}
 	l.out.init(func(n mcp.JSONRPCNotification) {
-		params, err := encode(n.Params)
+		params, err := encodeParams(n.Params)
 		if err == nil {
 			err = s.Notify(ctx, n.Method, params)
 		}
@@ -36,12 +36,23 @@ func newLine(ctx context.Context, m *memory, s *rejoin.Session, main *line) *lin
 
 // encode runs methods of the user's, on a goroutine that has nobody else to recover it.
 func encode(v any) (raw json.RawMessage, err error) {
-	defer func() {
-		if p := recover(); p != nil {
-			err = fmt.Errorf("panic: %v", p)
-		}
-	}()
+	defer recovered(&err)
 	return json.Marshal(v)
+}
+
+// encodeParams is encode without the copies: of the map that the params make, and of the JSON that they make of it.
+func encodeParams(p mcp.NotificationParams) (raw json.RawMessage, err error) {
+	defer recovered(&err)
+	if _, meta := p.AdditionalFields["_meta"]; p.Meta != nil || meta || len(p.AdditionalFields) == 0 {
+		return p.MarshalJSON()
+	}
+	return json.Marshal(p.AdditionalFields)
+}
+
+func recovered(err *error) {
+	if p := recover(); p != nil {
+		*err = fmt.Errorf("panic: %v", p)
+	}
 }
 
 // flush returns when all has gone ahead that was sent before, of which some has gone the other way since the call has ended.

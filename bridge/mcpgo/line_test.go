@@ -21,10 +21,8 @@ func TestAnOutboxWaitsForTheLastThatIsExpected(t *testing.T) {
 		got := &list[string]{}
 		var o outbox
 		o.init(func(n mcp.JSONRPCNotification) { got.add(n.Method) })
-		note := func(method string) mcp.JSONRPCNotification {
-			return mcp.JSONRPCNotification{Notification: mcp.Notification{Method: method}}
-		}
 		same(t, "before", o.expect(), true)
+		synctest.Wait() // the goroutine has begun
 		o.end()
 		same(t, "while one is expected", o.expect(), true)
 		ch := o.channel()

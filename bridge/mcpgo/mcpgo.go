@@ -17,7 +17,7 @@
 //
 // A session is registered when initialize has succeeded, before the client sees the answer, and unregistered at its end, whatever ends
 // it; hooks for that run on the transport's goroutine and must not block. ClientSessionFromContext is another value in each call, with the id and
-// the state of the session that hooks are given; compare ids. The channel of NotificationChannel has room for 128 messages and is read until
+// the state of the session that hooks are given; compare ids. The channel of NotificationChannel has room for 32 messages and is read until
 // the call ends.
 //
 // Sessions track resources/subscribe: ask a session of a hook, or one from a handler's context, through
@@ -84,21 +84,22 @@ func (a *app) Open(r *http.Request, s *rejoin.Session, saved []byte) (rejoin.App
 
 // context makes a handler's context of rejoin's. What is sent with it goes through l.
 func (a *app) context(ctx context.Context, header http.Header, l *line) context.Context {
-	ctx = &handlerContext{ctx, l}
-	if a.sdk.headerKey != nil {
-		ctx = context.WithValue(ctx, a.sdk.headerKey, header.Clone())
-	}
-	return a.server.WithContext(ctx, l)
+	return a.server.WithContext(&handlerContext{ctx, l, a.sdk.headerKey, header.Clone()}, l)
 }
 
 // handlerContext lets the messages go ahead that mcp-go has handed over, before somebody uses the handle that he asks for: they
 // were sent first.
 type handlerContext struct {
 	context.Context
-	line *line
+	line      *line
+	headerKey any // nil: unknown
+	header    http.Header
 }
 
 func (c *handlerContext) Value(key any) any {
+	if key == c.headerKey && key != nil {
+		return c.header
+	}
 	v := c.Context.Value(key)
 	if _, ok := v.(*rejoin.Handle); ok {
 		c.line.flush()

@@ -84,7 +84,7 @@ func (l *modernLine) over() {
 	l.ended = true
 }
 
-// send writes a notification, on the outbox's goroutine.
+// send writes a notification, for the outbox.
 func (l *modernLine) send(n mcp.JSONRPCNotification) {
 	raw, err := encode(n)
 	if err != nil {

@@ -7,22 +7,28 @@ import (
 )
 
 // room is how many notifications can wait in a channel.
-const room = 128
+const room = 32
 
 // outbox is the channel into which mcp-go sends notifications, and the goroutine that reads it and keeps their order. Neither exists
 // before it is needed. mcp-go never waits: it drops what finds no room. So it has to wait before, in expect, and nothing is dropped as
 // long as every sender expects first.
+//
+// Until the goroutine has begun, whoever flushes does its work: most calls that send little are over by then, and a fresh stack would
+// have to grow for it.
 //
 // After its end an outbox lives on until the last message that was expected has come.
 type outbox struct {
 	forward func(mcp.JSONRPCNotification)
 
 	mu       sync.Mutex
-	freed    sync.Cond // expected has become less
+	changed  sync.Cond // expected has become less, or nobody replaces the goroutine any more
 	ch       chan mcp.JSONRPCNotification
 	expected int
 	ended    bool
+	begun    bool // the goroutine reads
+	replaced bool // somebody else does
 
+	// They are made when the goroutine begins.
 	flushes chan chan struct{}
 	stop    chan struct{} // closed: nothing is expected any more
 	gone    chan struct{} // closed: the goroutine has returned
@@ -30,7 +36,7 @@ type outbox struct {
 
 func (o *outbox) init(forward func(mcp.JSONRPCNotification)) {
 	o.forward = forward
-	o.freed.L = &o.mu
+	o.changed.L = &o.mu
 }
 
 // alive reports whether messages can still be sent this way. With the lock.
@@ -40,7 +46,6 @@ func (o *outbox) alive() bool { return !o.ended || o.expected > 0 }
 func (o *outbox) start() {
 	if o.ch == nil {
 		o.ch = make(chan mcp.JSONRPCNotification, room)
-		o.flushes, o.stop, o.gone = make(chan chan struct{}), make(chan struct{}), make(chan struct{})
 		go o.run()
 	}
 }
@@ -50,7 +55,7 @@ func (o *outbox) expect() bool {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	for o.expected == room {
-		o.freed.Wait()
+		o.changed.Wait()
 	}
 	if !o.alive() {
 		return false
@@ -81,17 +86,41 @@ func (o *outbox) dead() bool {
 // flush returns when all has been forwarded that was in the channel.
 func (o *outbox) flush() {
 	o.mu.Lock()
-	idle := o.ch == nil
+	o.wait()
+	switch {
+	case o.ch == nil:
+		o.mu.Unlock()
+	case !o.begun:
+		o.replace()
+	default:
+		o.mu.Unlock()
+		done := make(chan struct{})
+		select {
+		case o.flushes <- done:
+			<-done
+		case <-o.gone:
+		}
+	}
+}
+
+// wait returns when nobody replaces the goroutine. With the lock.
+func (o *outbox) wait() {
+	for o.replaced {
+		o.changed.Wait()
+	}
+}
+
+// replace does what the goroutine would. With the lock, which it gives back.
+func (o *outbox) replace() {
+	o.replaced = true
 	o.mu.Unlock()
-	if idle {
-		return
-	}
-	done := make(chan struct{})
-	select {
-	case o.flushes <- done:
-		<-done
-	case <-o.gone:
-	}
+	defer func() {
+		o.mu.Lock()
+		o.replaced = false
+		o.changed.Broadcast()
+		o.mu.Unlock()
+	}()
+	o.empty()
 }
 
 // end takes no more senders. It does not wait.
@@ -102,12 +131,28 @@ func (o *outbox) end() {
 		return
 	}
 	o.ended = true
-	if o.ch != nil && o.expected == 0 {
+	if o.begun && o.expected == 0 {
 		close(o.stop)
 	}
 }
 
+// begin reports whether there is anything to do: all may be over before the goroutine runs for the first time.
+func (o *outbox) begin() bool {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.wait()
+	if o.begun = o.alive(); o.begun {
+		o.flushes, o.stop, o.gone = make(chan chan struct{}), make(chan struct{}), make(chan struct{})
+	}
+	return o.begun
+}
+
 func (o *outbox) run() {
+	if !o.begin() {
+		o.flush() // of somebody who has the channel and did not expect
+		return
+	}
+	deepen(false)
 	defer close(o.gone)
 	for {
 		select {
@@ -147,7 +192,7 @@ func (o *outbox) pass(n mcp.JSONRPCNotification) bool {
 	defer o.mu.Unlock()
 	if o.expected > 0 { // else it came from somebody who has the channel and did not expect
 		o.expected--
-		o.freed.Broadcast()
+		o.changed.Broadcast()
 	}
 	return !o.alive()
 }

@@ -67,6 +67,7 @@ func (n *session) Ended(error) {
 func (n *session) Request(call *rejoin.Call) { go n.serve(call) }
 
 func (n *session) serve(call *rejoin.Call) {
+	deepen(false)
 	if err := context.Cause(call.Context()); err != nil { // a tool should not do what nobody wants any more
 		_ = call.Fail(rejoin.Errorf(rejoin.CodeInternal, "cancelled"))
 		return
@@ -112,7 +113,12 @@ func (n *session) answer(response mcp.JSONRPCMessage) (json.RawMessage, *rejoin.
 	switch r := response.(type) {
 	case mcp.JSONRPCResponse:
 		var result json.RawMessage
-		if result, err = json.Marshal(r.Result); err == nil {
+		if tool, ok := r.Result.(*mcp.CallToolResult); ok && tool != nil {
+			result, err = tool.MarshalJSON() // what json.Marshal calls, before it checks and copies what it gets
+		} else {
+			result, err = json.Marshal(r.Result)
+		}
+		if err == nil {
 			return result, nil
 		}
 	case mcp.JSONRPCError:

@@ -46,24 +46,19 @@ func methods(work workFunc) rejoin.Handler {
 }
 
 func call(ctx context.Context, r *rejoin.Request, work workFunc) (any, error) {
-	var params struct {
-		Name      string `json:"name"`
-		Arguments struct {
-			Steps int `json:"steps"`
-		} `json:"arguments"`
+	if r.Name() != "long_job" {
+		return nil, rejoin.Errorf(rejoin.CodeInvalidParams, "unknown tool %q", r.Name())
 	}
-	params.Arguments.Steps = defaultSteps
-	if err := r.Bind(&params); err != nil {
+	arguments := struct {
+		Steps int `json:"steps"`
+	}{defaultSteps}
+	if err := r.BindArguments(&arguments); err != nil {
 		return nil, err
 	}
-	if params.Name != "long_job" {
-		return nil, rejoin.Errorf(rejoin.CodeInvalidParams, "unknown tool %q", params.Name)
+	if arguments.Steps < 1 || arguments.Steps > maxSteps {
+		return toolResult(fmt.Sprintf("steps must be from 1 to %d, not %d", maxSteps, arguments.Steps), true), nil
 	}
-	steps := params.Arguments.Steps
-	if steps < 1 || steps > maxSteps {
-		return toolResult(fmt.Sprintf("steps must be from 1 to %d, not %d", maxSteps, steps), true), nil
-	}
-	text, err := longJob(ctx, steps, work)
+	text, err := longJob(ctx, arguments.Steps, work)
 	if err != nil {
 		return nil, err
 	}

@@ -27,9 +27,12 @@ import (
 // What MCP clients in web pages need. rejoin and the CORS middleware must agree on the origins: one is the MCP inspector's.
 var (
 	origins = []string{"http://localhost:6274"}
-	headers = []string{"Content-Type", "Accept", "Authorization", "Mcp-Session-Id", "Mcp-Protocol-Version", "Last-Event-ID"}
+	headers = []string{
+		"Content-Type", "Accept", "Authorization", "Mcp-Session-Id", "Mcp-Protocol-Version", "Last-Event-ID",
+		"Mcp-Method", "Mcp-Name", // of clients that ask first whether there is a newer era
+	}
 	methods = []string{http.MethodGet, http.MethodPost, http.MethodDelete}
-	exposed = []string{"Mcp-Session-Id"}
+	exposed = []string{"Mcp-Session-Id", "WWW-Authenticate", "Retry-After"}
 )
 
 func main() {

@@ -41,7 +41,6 @@ func NewServer(t testing.TB) *rejoin.Server {
 
 // Send sends an initialize, whatever the method.
 func Send(h http.Handler, method, path string) *httptest.ResponseRecorder {
-	const initialize = `{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-11-25","capabilities":{},"clientInfo":{"name":"t","version":"1"}}}`
 	r := httptest.NewRequest(method, path, strings.NewReader(initialize))
 	r.Header.Set("Content-Type", "application/json")
 	w := httptest.NewRecorder()

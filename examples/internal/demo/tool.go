@@ -36,23 +36,19 @@ func NewApp(user func(ctx context.Context) string) rejoin.App {
 }
 
 func call(ctx context.Context, r *rejoin.Request, user func(ctx context.Context) string) (any, error) {
-	var params struct {
-		Name      string `json:"name"`
-		Arguments struct {
-			Seconds float64 `json:"seconds"`
-		} `json:"arguments"`
+	if r.Name() != "greet" {
+		return nil, rejoin.Errorf(rejoin.CodeInvalidParams, "unknown tool %q", r.Name())
 	}
-	params.Arguments.Seconds = 5
-	if err := r.Bind(&params); err != nil {
+	arguments := struct {
+		Seconds float64 `json:"seconds"`
+	}{5}
+	if err := r.BindArguments(&arguments); err != nil {
 		return nil, err
 	}
-	if params.Name != "greet" {
-		return nil, rejoin.Errorf(rejoin.CodeInvalidParams, "unknown tool %q", params.Name)
-	}
-	if s := params.Arguments.Seconds; s < 0 || s > 3600 {
+	if s := arguments.Seconds; s < 0 || s > 3600 {
 		return toolResult("seconds must be from 0 to 3600", true), nil
 	}
-	text, err := greet(ctx, time.Duration(params.Arguments.Seconds*float64(time.Second)), user)
+	text, err := greet(ctx, time.Duration(arguments.Seconds*float64(time.Second)), user)
 	if err != nil {
 		return nil, err
 	}

@@ -76,32 +76,66 @@ func (site *site) strangers(t *testing.T) {
 }
 
 func (site *site) webPages(t *testing.T) {
-	need := []string{"content-type", "accept", "authorization", "mcp-session-id", "mcp-protocol-version", "last-event-id"}
-	for _, method := range []string{http.MethodPost, http.MethodGet, http.MethodDelete} {
-		res := site.do(t, request{method: http.MethodOptions, path: "/mcp", header: map[string]string{
-			"Origin":                         origin,
+	preflight := func(from, method string) *http.Response {
+		return site.do(t, request{method: http.MethodOptions, path: "/mcp", header: map[string]string{
+			"Origin":                         from,
 			"Access-Control-Request-Method":  method,
-			"Access-Control-Request-Headers": "accept,authorization,content-type,last-event-id,mcp-protocol-version,mcp-session-id",
+			"Access-Control-Request-Headers": strings.Join(askedFor, ","),
 		}})
+	}
+	for _, method := range []string{http.MethodPost, http.MethodGet, http.MethodDelete} {
+		res := preflight(origin, method)
 		require.NoError(t, res.Body.Close())
 		require.Equal(t, 2, res.StatusCode/100, "a preflight has no token and needs none: %s", res.Status)
 		require.Equal(t, origin, res.Header.Get("Access-Control-Allow-Origin"))
 		require.Contains(t, res.Header.Get("Access-Control-Allow-Methods"), method)
-		require.Subset(t, names(res.Header.Get("Access-Control-Allow-Headers")), need)
+		require.Subset(t, names(res.Header.Get("Access-Control-Allow-Headers")), askedFor)
+		require.Contains(t, names(strings.Join(res.Header.Values("Vary"), ",")), "origin")
 	}
-	res := site.do(t, request{method: http.MethodPost, path: "/mcp", token: ada, body: initialize, header: map[string]string{"Origin": origin}})
-	require.NoError(t, res.Body.Close())
-	require.Equal(t, http.StatusOK, res.StatusCode, "rejoin and CORS must agree on the origins")
-	require.Equal(t, []string{origin}, res.Header.Values("Access-Control-Allow-Origin"))
-	require.Contains(t, names(res.Header.Get("Access-Control-Expose-Headers")), "mcp-session-id")
-	(&session{site, ada, res.Header.Get("Mcp-Session-Id")}).end(t)
+	send := func(method, token, session, body string) (int, http.Header) {
+		res := site.do(t, request{method: method, path: "/mcp", token: token, body: body, header: map[string]string{
+			"Origin": origin, "Mcp-Session-Id": session, "Mcp-Protocol-Version": protocol,
+		}})
+		require.NoError(t, res.Body.Close())
+		return res.StatusCode, res.Header
+	}
+	id := ""
+	for _, test := range []struct {
+		what, method, token, body string
+		status                    int
+	}{
+		{"initialize", http.MethodPost, ada, initialize, http.StatusOK}, // rejoin and CORS agree on the origins
+		{"a call's stream", http.MethodPost, ada, `{"jsonrpc":"2.0","id":2,"method":"tools/call","params":{"name":"greet","arguments":{"seconds":0.2}}}`, http.StatusOK},
+		{"the standalone stream", http.MethodGet, ada, "", http.StatusOK},
+		{"no token", http.MethodPost, "", initialize, http.StatusUnauthorized},
+		{"another's session", http.MethodPost, grace, `{"jsonrpc":"2.0","id":2,"method":"ping"}`, http.StatusNotFound},
+		{"no JSON", http.MethodPost, ada, "{", http.StatusBadRequest},
+		{"the end", http.MethodDelete, ada, "", http.StatusNoContent},
+	} {
+		status, head := send(test.method, test.token, id, test.body)
+		require.Equal(t, test.status, status, test.what)
+		require.Equal(t, []string{origin}, head.Values("Access-Control-Allow-Origin"), "%s: the page may read it", test.what)
+		exposed := names(strings.Join(head.Values("Access-Control-Expose-Headers"), ","))
+		require.Subset(t, exposed, []string{"mcp-session-id", "www-authenticate", "retry-after"}, test.what)
+		require.Contains(t, names(strings.Join(head.Values("Vary"), ",")), "origin", test.what)
+		if id == "" {
+			id = head.Get("Mcp-Session-Id")
+		}
+	}
+	for _, from := range []string{"http://evil.example", "null", "http://localhost:6275"} { // the same verdict on both
+		res := preflight(from, http.MethodPost)
+		require.NoError(t, res.Body.Close())
+		require.Empty(t, res.Header.Get("Access-Control-Allow-Origin"), from)
+		res = site.do(t, request{method: http.MethodPost, path: "/mcp", token: ada, body: initialize, header: map[string]string{"Origin": from}})
+		require.NoError(t, res.Body.Close())
+		require.Equal(t, http.StatusForbidden, res.StatusCode, from)
+		require.Empty(t, res.Header.Get("Access-Control-Allow-Origin"), from)
+	}
+}
 
-	res = site.do(t, request{
-		method: http.MethodPost, path: "/mcp", token: ada, body: initialize, header: map[string]string{"Origin": "http://evil.example"},
-	})
-	require.NoError(t, res.Body.Close())
-	require.Equal(t, http.StatusForbidden, res.StatusCode)
-	require.Empty(t, res.Header.Get("Access-Control-Allow-Origin"))
+// askedFor are the header fields that clients send, as a browser asks for them.
+var askedFor = []string{
+	"accept", "authorization", "content-type", "last-event-id", "mcp-method", "mcp-name", "mcp-protocol-version", "mcp-session-id",
 }
 
 // names splits a list of header names, whose case does not matter.
