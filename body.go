@@ -45,11 +45,7 @@ func readBody(w http.ResponseWriter, r *http.Request, limit int64) (body []byte,
 
 // overLimit tells a limit, which may be a middleware's as well, from other ends of a body.
 func overLimit(part []byte, err error) (body []byte, tooLarge bool, _ error) {
-	if err == nil {
-		return part, false, nil
-	}
-	var over *http.MaxBytesError // it escapes: not for every body
-	if errors.As(err, &over) {
+	if _, over := errors.AsType[*http.MaxBytesError](err); over {
 		return part, true, nil
 	}
 	return part, false, err

@@ -22,7 +22,8 @@ type Config struct {
 	// middleware are in r.Context(). The default treats all as one.
 	Principal func(r *http.Request) string
 	// CanPoll reports whether a client that negotiated an older version can poll all the same, by the clientInfo of its
-	// initialize. Defaults to no: old clients choke on a primer, on a data-less retry and on a close.
+	// initialize (of one over 8 KiB: name, title and version). Defaults to no: old clients choke on a primer, on a data-less retry and
+	// on a close.
 	CanPoll func(clientInfo json.RawMessage) bool
 
 	// AllowedHosts are names and addresses that a request to a loopback address may name, beside loopback ones: those of a proxy

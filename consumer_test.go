@@ -19,7 +19,7 @@ func TestAConsumerOfOneRouterDoesNotFeelTheOthers(t *testing.T) {
 	write := func(name, text string) {
 		require.NoError(t, os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600))
 	}
-	write("go.mod", "module example.com/consumer\n\ngo 1.25.0\n\nreplace "+module+" => "+root+"\n\nrequire (\n\t"+
+	write("go.mod", "module example.com/consumer\n\ngo 1.26.0\n\nreplace "+module+" => "+root+"\n\nrequire (\n\t"+
 		module+" v0.0.0\n\tgithub.com/go-chi/chi/v5 v5.5.0\n)\n")
 	write("main.go", `package main
 

@@ -56,8 +56,7 @@ func (r *Request) BindArguments(v any) error {
 
 // bindFault says what is wrong in the client's terms: the names of our types are none of its business.
 func bindFault(err error) string {
-	var mismatch *json.UnmarshalTypeError
-	if errors.As(err, &mismatch) {
+	if mismatch, ok := errors.AsType[*json.UnmarshalTypeError](err); ok {
 		what := strings.TrimPrefix(mismatch.Field, ".")
 		if what == "" {
 			what = "they"

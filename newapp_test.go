@@ -168,7 +168,7 @@ func TestNameAndArguments(t *testing.T) {
 	} {
 		r := &rejoin.Request{Method: "tools/call", Params: json.RawMessage(params)}
 		var a args
-		got := ""
+		var got string
 		if err := r.BindArguments(&a); err == nil {
 			got = fmt.Sprintf("%s %s %d", r.Name(), a.Text, a.N)
 		} else {

@@ -28,8 +28,7 @@ func (s *Server) newSession(r *http.Request, m jsonrpc.Message) (*Session, refus
 	switch {
 	case err != nil:
 		n.end(core.OpenFailure)
-		var e *Error
-		if errors.As(err, &e) {
+		if e, ok := errors.AsType[*Error](err); ok {
 			return nil, refusal{status: http.StatusBadRequest, code: e.Code, message: e.Message, data: string(e.Data)}
 		}
 		s.log.Error("rejoin: the app could not open a session", "error", err)

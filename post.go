@@ -126,8 +126,7 @@ func (s *Server) checkPost(r *http.Request, m *jsonrpc.Message, tooLarge bool, p
 
 // malformed is what Parse found.
 func malformed(parse error) refusal {
-	var syntax *jsonrpc.Error
-	if errors.As(parse, &syntax) {
+	if syntax, ok := errors.AsType[*jsonrpc.Error](parse); ok {
 		return refusal{status: http.StatusBadRequest, code: syntax.Code, message: syntax.Reason}
 	}
 	return badRequest("%v", parse) // Parse has no other errors

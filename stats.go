@@ -83,7 +83,7 @@ type SessionInfo struct {
 	Ref             Ref
 	Principal       string
 	Version         string          // negotiated protocol version
-	Client          json.RawMessage // clientInfo of initialize
+	Client          json.RawMessage // clientInfo of initialize; of one over 8 KiB name, title and version
 	Created, Active time.Time
 	Streams         []StreamInfo // the standalone stream first
 }

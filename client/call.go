@@ -264,8 +264,7 @@ func (c *Call) tellCancelled(cause error) {
 		return
 	}
 	reason := cause.Error()
-	var cancelled *cancelError
-	if errors.As(cause, &cancelled) {
+	if cancelled, ok := errors.AsType[*cancelError](cause); ok {
 		reason = cancelled.reason
 	}
 	params := jsonrpc.AppendString([]byte(`{"requestId":`+c.id+`,"reason":`), reason)

@@ -132,16 +132,14 @@ func makeID(v any) jsonrpc.ID {
 // toRejoin sees errors as the SDK's own transports do.
 func toRejoin(err error) *rejoin.Error {
 	e := &rejoin.Error{Message: err.Error()}
-	var wire *jsonrpc.Error
-	if errors.As(err, &wire) {
+	if wire, ok := errors.AsType[*jsonrpc.Error](err); ok {
 		e.Code, e.Data = int(wire.Code), wire.Data
 	}
 	return e
 }
 
 func toSDK(err error) error {
-	var e *rejoin.Error
-	if errors.As(err, &e) {
+	if e, ok := errors.AsType[*rejoin.Error](err); ok {
 		return &jsonrpc.Error{Code: int64(e.Code), Message: e.Message, Data: e.Data}
 	}
 	return err

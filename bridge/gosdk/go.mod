@@ -1,6 +1,6 @@
 module github.com/rejoin-mcp/rejoin/bridge/gosdk
 
-go 1.25.0
+go 1.26.0
 
 require (
 	github.com/modelcontextprotocol/go-sdk v1.6.1
@@ -13,7 +13,7 @@ require (
 	github.com/segmentio/encoding v0.5.4 // indirect
 	github.com/yosida95/uritemplate/v3 v3.0.2 // indirect
 	golang.org/x/oauth2 v0.35.0 // indirect
-	golang.org/x/sys v0.46.0 // indirect
+	golang.org/x/sys v0.49.0 // indirect
 )
 
 replace github.com/rejoin-mcp/rejoin => ../..

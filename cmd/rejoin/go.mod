@@ -1,6 +1,6 @@
 module github.com/rejoin-mcp/rejoin/cmd/rejoin
 
-go 1.25.0
+go 1.26.0
 
 require (
 	github.com/rejoin-mcp/rejoin v0.0.0
@@ -13,7 +13,7 @@ require (
 	github.com/inconshreveable/mousetrap v1.1.0 // indirect
 	github.com/spf13/pflag v1.0.9 // indirect
 	go.yaml.in/yaml/v3 v3.0.5 // indirect
-	golang.org/x/sys v0.46.0 // indirect
+	golang.org/x/sys v0.49.0 // indirect
 )
 
 replace github.com/rejoin-mcp/rejoin => ../..
