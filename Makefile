@@ -9,6 +9,7 @@ REVISIONS := 2025-11-25,2026-07-28
 
 # One linter binary per Go release: a linter cannot read the standard library of a Go newer than its own.
 LINTER := .bin/golangci-lint-$(shell go env GOVERSION)
+SCANNER := .bin/govulncheck-$(shell go env GOVERSION)
 
 .PHONY: help
 help: ## list the commands
@@ -41,15 +42,42 @@ conformance: clients ## run the MCP conformance suite against package client, an
 clients: ## test with the official TypeScript clients and servers
 	cd conformance && go test -tags node -run '^TestTypeScript' -count=1 .
 
+.PHONY: bench
+bench: ## measure it beside the SDKs' own handlers, for 8 minutes, and write docs/performance.md and the README's section (wants 2 quiet cores)
+	go build -o bin/bench ./bench
+	bin/bench run -out bin/results.json
+	bin/bench report bin/results.json docs
+	cp bin/results.json docs/performance/results.json
+
+.PHONY: proxy
+proxy: ## test behind a real nginx (needs nginx)
+	go test -tags nginx -count=1 ./field/proxy
+
+.PHONY: soak
+SOAK ?= -for 30m -clients 2000
+soak: ## thousands of clients of random behaviour, for half an hour; every event is accounted for
+	go run ./field/soak $(SOAK)
+
+.PHONY: vuln
+vuln: $(SCANNER) ## look for known vulnerabilities in what every module calls (needs the module proxy; 5 minutes)
+	tools/vuln/check $(SCANNER)
+
 .PHONY: nightly
-nightly: ## race tests and the conformance suite five times over, then fuzz each target for two minutes
+nightly: ## race tests and the conformance suite five times over, fuzz each target for two minutes, soak for one
 	tools/race 5
 	TIMES=5 SCORE=yes conformance/run gosdkfixture $(REVISIONS)
 	TIMES=5 SCORE=yes conformance/run mcpgofixture $(REVISIONS)
 	tools/fuzz 2m
+	go run ./field/soak -for 1m -clients 2000
+	$(MAKE) vuln
 
 # The linter's requirements are its own (tools/go.mod), so that they move no version in the workspace.
 $(LINTER): tools/go.mod tools/go.sum
 	@echo "building golangci-lint, which takes some minutes the first time"
 	cd tools && GOWORK=off go build -buildvcs=false -o ../$@ github.com/golangci/golangci-lint/v2/cmd/golangci-lint
+	@touch $@
+
+# So are the scanner's.
+$(SCANNER): tools/vuln/go.mod tools/vuln/go.sum
+	cd tools/vuln && GOWORK=off go build -buildvcs=false -o ../../$@ golang.org/x/vuln/cmd/govulncheck
 	@touch $@

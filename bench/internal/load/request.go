@@ -1,0 +1,153 @@
+package load
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"net/http"
+	"strconv"
+)
+
+const (
+	path        = "/mcp"
+	versionLine = "Mcp-Protocol-Version: " + Protocol + "\r\n"
+)
+
+// Protocol is the version of MCP that is spoken.
+const Protocol = "2025-11-25"
+
+// The bodies of what opens a session.
+const (
+	Initialize = `{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"` + Protocol +
+		`","capabilities":{},"clientInfo":{"name":"bench","version":"1"}}}`
+	Initialized = `{"jsonrpc":"2.0","method":"notifications/initialized"}`
+)
+
+// Post is a whole request that sends body. Without a session it has no session header.
+func Post(session string, body []byte) []byte {
+	raw := head("POST", session)
+	raw = append(raw, "Content-Type: application/json\r\n"+versionLine+"Content-Length: "...)
+	raw = strconv.AppendInt(raw, int64(len(body)), 10)
+	raw = append(raw, "\r\n\r\n"...)
+	return append(raw, body...)
+}
+
+// Get is a whole request that listens, or resumes after lastEventID if that is not empty.
+func Get(session, lastEventID string) []byte {
+	raw := head("GET", session)
+	if lastEventID != "" {
+		raw = append(raw, "Last-Event-ID: "+lastEventID+"\r\n"...)
+	}
+	return append(raw, versionLine+"\r\n"...)
+}
+
+// Delete is a whole request that ends the session.
+func Delete(session string) []byte {
+	return append(head("DELETE", session), versionLine+"\r\n"...)
+}
+
+func head(method, session string) []byte {
+	raw := []byte(method + " " + path + " HTTP/1.1\r\nHost: 127.0.0.1\r\n")
+	switch method {
+	case "POST":
+		raw = append(raw, "Accept: application/json, text/event-stream\r\n"...)
+	case "GET":
+		raw = append(raw, "Accept: text/event-stream\r\n"...)
+	}
+	if session != "" {
+		raw = append(raw, "Mcp-Session-Id: "+session+"\r\n"...)
+	}
+	return raw
+}
+
+// Call is the body of a tools/call; id is also its progress token, and arguments is JSON.
+func Call(id int, tool, arguments string) []byte {
+	return fmt.Appendf(nil, `{"jsonrpc":"2.0","id":%d,"method":"tools/call","params":{"name":"%s","arguments":%s,"_meta":{"progressToken":%d}}}`,
+		id, tool, arguments, id)
+}
+
+// The version is agreed on by initialize, so that its own request does not name one.
+var postInitialize = bytes.Replace(Post("", []byte(Initialize)), []byte(versionLine), nil, 1)
+
+// Open sends initialize and notifications/initialized, and checks the answers. The session is empty where the server gives none.
+func Open(c *Conn) (session string, err error) {
+	if err := c.Send(postInitialize); err != nil {
+		return "", err
+	}
+	h, err := c.Head()
+	if err != nil {
+		return "", fmt.Errorf("initialize: %w", err)
+	}
+	if h.Status != http.StatusOK {
+		return "", fmt.Errorf("initialize: status %d: %w", h.Status, c.quote())
+	}
+	answer, err := c.Answer(h)
+	if err != nil {
+		return "", fmt.Errorf("initialize: %w", err)
+	}
+	if !bytes.Contains(answer, []byte(`"protocolVersion":"`+Protocol+`"`)) {
+		return "", fmt.Errorf("initialize: %.200s", answer)
+	}
+	if err := c.Accepted(Post(h.Session, []byte(Initialized))); err != nil {
+		return "", fmt.Errorf("initialized: %w", err)
+	}
+	return h.Session, nil
+}
+
+// Accepted sends a request whose answer has no content that matters: its status must be 200, 202 or 204.
+func (c *Conn) Accepted(raw []byte) error {
+	if err := c.Send(raw); err != nil {
+		return err
+	}
+	h, err := c.Head()
+	if err != nil {
+		return err
+	}
+	if h.Status != http.StatusOK && h.Status != http.StatusAccepted && h.Status != http.StatusNoContent {
+		return fmt.Errorf("status %d: %w", h.Status, c.quote())
+	}
+	c.body, err = c.Body(c.body[:0])
+	return err
+}
+
+// quote is the body of a refusal, as an error.
+func (c *Conn) quote() error {
+	body, err := c.Body(nil)
+	return errors.Join(fmt.Errorf("%.200s", bytes.TrimSpace(body)), err)
+}
+
+// Template is a request whose number changes from one sending to the next, without being built anew.
+type Template struct {
+	Raw []byte
+	at  []int
+}
+
+// Number is what stands in a template in place of its number; all numbers have as many digits.
+const Number = 100_000_000
+
+// NewTemplate takes a request in which Number stands wherever the number is to be.
+func NewTemplate(raw []byte) Template {
+	t := Template{Raw: raw}
+	number := strconv.AppendInt(nil, Number, 10)
+	for from := 0; ; {
+		i := bytes.Index(raw[from:], number)
+		if i < 0 {
+			return t
+		}
+		t.at = append(t.at, from+i)
+		from += i + len(number)
+	}
+}
+
+// Set puts n, which has as many digits as Number, where the number belongs, and returns its digits.
+func (t Template) Set(n int) []byte {
+	var digits [9]byte
+	for i := len(digits) - 1; i >= 0; i-- {
+		digits[i] = byte('0' + n%10)
+		n /= 10
+	}
+	for _, at := range t.at {
+		copy(t.Raw[at:], digits[:])
+	}
+	return t.Raw[t.at[0] : t.at[0]+len(digits)]
+}

@@ -1,0 +1,127 @@
+package proc
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"os"
+
+	"github.com/rejoin-mcp/rejoin/bench/internal/subject"
+)
+
+// Main must be called first by the program, and by TestMain in tests: if this process was started to serve or to load, it does so and
+// ends the process. Otherwise it returns.
+func Main(find func(name string) (subject.Subject, bool)) {
+	if len(os.Args) < 2 {
+		return
+	}
+	var err error
+	switch os.Args[1] {
+	case "serve":
+		err = serve(find, os.Args[2:])
+	case "load":
+		err = work()
+	default:
+		return
+	}
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+	os.Exit(0)
+}
+
+// addresses is the line that a serving process begins with.
+type addresses struct {
+	Addr  string `json:"addr"`
+	Admin string `json:"admin"`
+}
+
+// serve serves until stdin ends: it does when the starting process lets it end, or has ended itself.
+func serve(find func(name string) (subject.Subject, bool), args []string) error {
+	flags := flag.NewFlagSet("serve", flag.ContinueOnError)
+	name := flags.String("subject", "", "the `name` of what to serve")
+	storeBytes := flags.Int64("store-bytes", 0, "room in its event store; 0: the library's default")
+	if err := flags.Parse(args); err != nil {
+		return err
+	}
+	s, ok := find(*name)
+	if !ok {
+		return fmt.Errorf("no subject is named %q", *name)
+	}
+	gate := subject.NewGate()
+	handler, err := s.New(subject.Options{StoreBytes: *storeBytes, Gate: gate})
+	if err != nil {
+		return err
+	}
+	served, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return err
+	}
+	asked, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return err
+	}
+	failed := make(chan error, 3)
+	go func() { failed <- http.Serve(served, handler) }()
+	go func() { failed <- (&admin{gate: gate}).serve(asked) }()
+	go func() {
+		_, err := io.Copy(io.Discard, os.Stdin)
+		failed <- err
+	}()
+	if err := json.NewEncoder(os.Stdout).Encode(addresses{served.Addr().String(), asked.Addr().String()}); err != nil {
+		return err
+	}
+	return <-failed
+}
+
+// task is what a loading process reads.
+type task struct {
+	Work string          `json:"work"`
+	Job  json.RawMessage `json:"job"`
+}
+
+// workers has what was registered, by the name of the job's type.
+var workers = map[string]func(context.Context, json.RawMessage) (any, error){}
+
+// work does one task, and ends early if stdin does.
+func work() error {
+	stdin := json.NewDecoder(os.Stdin)
+	var t task
+	if err := stdin.Decode(&t); err != nil {
+		return fmt.Errorf("reading the job: %w", err)
+	}
+	do, ok := workers[t.Work]
+	if !ok {
+		return fmt.Errorf("nobody does %q", t.Work)
+	}
+	type result struct {
+		outcome any
+		err     error
+	}
+	done := make(chan result, 1)
+	go func() {
+		outcome, err := do(context.Background(), t.Job)
+		done <- result{outcome, err}
+	}()
+	orphaned := make(chan struct{})
+	go func() {
+		var more json.RawMessage
+		_ = stdin.Decode(&more)
+		close(orphaned)
+	}()
+	select {
+	case <-orphaned:
+		return errors.New("the starting process is gone")
+	case r := <-done:
+		if r.err != nil {
+			return r.err
+		}
+		return json.NewEncoder(os.Stdout).Encode(r.outcome)
+	}
+}

@@ -1,0 +1,81 @@
+package report
+
+import (
+	"strings"
+
+	"github.com/rejoin-mcp/rejoin/bench/internal/results"
+)
+
+// peer is a subject that is another library's own handler.
+func peer(subject string) bool {
+	return strings.HasPrefix(subject, "gosdk-") || strings.HasPrefix(subject, "mcpgo-")
+}
+
+// besides are the subjects that a peer's user could have instead: rejoin's own handler, and the same library's server behind rejoin.
+func besides(subject string) []string {
+	library, rest, _ := strings.Cut(subject, "-")
+	if rest == "eventstore" {
+		return []string{"rejoin-eventstore"}
+	}
+	kind, raw := "json", ""
+	if strings.Contains(rest, "sse") {
+		kind = "sse"
+	}
+	if strings.HasSuffix(rest, "-raw") {
+		raw = "-raw"
+	}
+	return []string{"rejoin-" + kind, "rejoin-" + library + "-" + kind + raw}
+}
+
+// win is a figure in which a peer is better than what rejoin has beside it.
+type win struct {
+	Scenario     results.Scenario
+	Metric       results.Metric
+	Peer, Beside string
+	Theirs, Ours float64
+	Gain         float64 // above 1; 0: one of the two is nothing
+}
+
+// wins are all figures in which a peer is better by a hundredth or more.
+func wins(run results.Run) (all []win) {
+	for _, s := range run.Scenarios {
+		for _, theirs := range s.Rows {
+			if !peer(theirs.Subject) {
+				continue
+			}
+			for _, name := range besides(theirs.Subject) {
+				ours, ok := row(s, name)
+				if !ok {
+					continue
+				}
+				for _, m := range s.Metrics {
+					if w, better := compare(s, m, theirs, ours); better {
+						all = append(all, w)
+					}
+				}
+			}
+		}
+	}
+	return all
+}
+
+// compare looks at one metric of two rows. A metric without ratios counts if it is a cost: else it is no merit.
+func compare(s results.Scenario, m results.Metric, theirs, ours results.Row) (win, bool) {
+	a, b := theirs.Values[m.Key], ours.Values[m.Key]
+	w := win{Scenario: s, Metric: m, Peer: theirs.Subject, Beside: ours.Subject, Theirs: a.Median, Ours: b.Median}
+	if m.Plain && !m.Less || len(a.Rounds) == 0 || len(a.Rounds) != len(b.Rounds) {
+		return w, false
+	}
+	if m.Less {
+		a, b = b, a
+	}
+	gains := make([]float64, len(a.Rounds))
+	for i := range gains {
+		if a.Rounds[i] <= 0 || b.Rounds[i] <= 0 { // no ratio: what remains is which is more
+			return w, a.Median > b.Median
+		}
+		gains[i] = a.Rounds[i] / b.Rounds[i]
+	}
+	w.Gain = median(gains)
+	return w, w.Gain >= 1.01
+}

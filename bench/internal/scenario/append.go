@@ -1,0 +1,189 @@
+package scenario
+
+import (
+	"context"
+	"fmt"
+	"runtime"
+	"strconv"
+	"time"
+
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"github.com/rejoin-mcp/rejoin/bench/internal/proc"
+	"github.com/rejoin-mcp/rejoin/bench/internal/results"
+	"github.com/rejoin-mcp/rejoin/eventstore"
+)
+
+// The stores that append measures. They are no subjects: they serve nobody.
+const (
+	ownStore   = "rejoin-eventstore"
+	gosdkStore = "gosdk-eventstore"
+)
+
+// appends are stores that are full.
+func appends() []Scenario {
+	return []Scenario{{
+		ID:    "append",
+		Title: "One event for a store at its limit",
+		Text: "The stores alone, without a server: events of 127 bytes are appended to one running stream of a store that is at its limit, beside streams of finished calls in the same " +
+			"session. In rejoin's eventstore.Memory these hold an event each that may still be asked for, and the running stream's acknowledged events make room; go-sdk's " +
+			"MemoryEventStore has emptied them before, and the running stream's oldest event makes room. mcp-go's store has no limit.",
+		Metrics: []results.Metric{
+			{Key: "none", Title: "ns, 0 finished", Less: true},
+			{Key: "some", Title: "ns, 1,000 finished", Less: true},
+			{Key: "many", Title: "ns, 100,000 finished", Less: true},
+			{Key: "allocs", Title: "allocs", Less: true, Plain: true},
+			{Key: "bytes", Title: "B allocated", Less: true, Plain: true},
+		},
+		Subjects: []string{gosdkStore, ownStore},
+		Base:     func(string) string { return gosdkStore },
+		Rounds:   3,
+		Run: func(ctx context.Context, env *Env, name string) (map[string]float64, error) {
+			ctx, cancel := context.WithTimeout(ctx, time.Minute)
+			defer cancel()
+			var values map[string]float64
+			err := proc.Load(ctx, env.Client, appendJob{Store: name, Some: 1000, Many: Pick(env, 100_000, 10_000), Time: Pick(env, 300*time.Millisecond, 5*time.Millisecond)}, &values)
+			return values, err
+		},
+	}}
+}
+
+type appendJob struct {
+	Store      string
+	Some, Many int           // finished streams
+	Time       time.Duration // of each measurement, at least
+}
+
+var _ = proc.Work(func(ctx context.Context, j appendJob) (map[string]float64, error) {
+	full := map[string]func(context.Context, int) (func() error, error){ownStore: fullOwn, gosdkStore: fullGosdk}[j.Store]
+	if full == nil {
+		return nil, fmt.Errorf("no store is called %q", j.Store)
+	}
+	values := map[string]float64{}
+	for i, n := range []int{0, j.Some, j.Many} {
+		one, err := full(ctx, n)
+		if err != nil {
+			return nil, err
+		}
+		c, err := timed(ctx, one, j.Time)
+		if err != nil {
+			return nil, fmt.Errorf("append beside %d finished streams: %w", n, err)
+		}
+		values[[]string{"none", "some", "many"}[i]] = c.ns
+		if n == 0 {
+			values["allocs"], values["bytes"] = c.allocs, c.bytes
+		}
+	}
+	return values, nil
+})
+
+type timing struct{ ns, allocs, bytes float64 }
+
+// timed repeats for at least so long.
+func timed(ctx context.Context, one func() error, least time.Duration) (timing, error) {
+	runtime.GC()
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	began := time.Now()
+	n, took := 0, time.Duration(0)
+	for batch := 32; took < least; batch = min(2*batch, 1<<14) { // a look at the clock costs as much as an append
+		if ctx.Err() != nil {
+			return timing{}, ctx.Err()
+		}
+		for range batch {
+			if err := one(); err != nil {
+				return timing{}, err
+			}
+		}
+		n += batch
+		took = time.Since(began)
+	}
+	runtime.ReadMemStats(&after)
+	of := float64(n)
+	return timing{
+		ns: float64(took.Nanoseconds()) / of, allocs: float64(after.Mallocs-before.Mallocs) / of, bytes: float64(after.TotalAlloc-before.TotalAlloc) / of,
+	}, nil
+}
+
+// What a store holds besides finished streams: the events of the running one.
+const liveEvents = 8
+
+func eventData() []byte { return make([]byte, 127) }
+
+// fullOwn is an append to rejoin's store, with n finished streams. The same store is filled twice: without a limit, to see what it takes, and
+// with that limit.
+func fullOwn(ctx context.Context, n int) (func() error, error) {
+	boundless, _, err := fillOwn(ctx, eventstore.MemoryConfig{SessionBytes: -1, TotalBytes: -1}, n)
+	if err != nil {
+		return nil, err
+	}
+	limit, _ := boundless.Usage()
+	store, live, err := fillOwn(ctx, eventstore.MemoryConfig{SessionBytes: limit, TotalBytes: -1}, n)
+	if err != nil {
+		return nil, err
+	}
+	if _, evicted := store.Usage(); evicted != 0 {
+		return nil, fmt.Errorf("the limit of %d bytes is too low", limit)
+	}
+	data, seq := eventData(), uint64(liveEvents)
+	return func() error {
+		seq++
+		if err := live.Append(ctx, seq, data, false); err != nil {
+			return err
+		}
+		live.Mark(eventstore.Mark{Acked: seq})
+		if seq == 4*liveEvents {
+			if _, evicted := store.Usage(); evicted != 3*liveEvents {
+				return fmt.Errorf("the store of %d bytes is not at its limit: %d evicted", limit, evicted)
+			}
+		}
+		return nil
+	}, nil
+}
+
+func fillOwn(ctx context.Context, cfg eventstore.MemoryConfig, n int) (*eventstore.Memory, eventstore.Log, error) {
+	s := eventstore.NewMemory(cfg)
+	data := eventData()
+	live := s.Log(eventstore.Key{Session: "session", Stream: "live"})
+	for seq := uint64(1); seq <= liveEvents; seq++ {
+		if err := live.Append(ctx, seq, data, false); err != nil {
+			return nil, nil, err
+		}
+		live.Mark(eventstore.Mark{Acked: seq})
+	}
+	for i := range n {
+		l := s.Log(eventstore.Key{Session: "session", Stream: strconv.Itoa(i)})
+		if err := l.Append(ctx, 1, data, true); err != nil {
+			return nil, nil, err
+		}
+		l.Mark(eventstore.Mark{Written: 1})
+	}
+	return s, live, nil
+}
+
+// fullGosdk is an append to go-sdk's store.
+func fullGosdk(ctx context.Context, n int) (func() error, error) {
+	s := mcp.NewMemoryEventStore(nil)
+	data := eventData()
+	for i := range n {
+		name := strconv.Itoa(i)
+		if err := s.Open(ctx, "session", name); err != nil {
+			return nil, err
+		}
+		if err := s.Append(ctx, "session", name, data); err != nil {
+			return nil, err
+		}
+	}
+	s.SetMaxBytes(1) // empties them
+	s.SetMaxBytes(liveEvents * len(data))
+	if err := s.Open(ctx, "session", "live"); err != nil {
+		return nil, err
+	}
+	one := func() error { return s.Append(ctx, "session", "live", data) }
+	for range 2 * liveEvents {
+		if err := one(); err != nil {
+			return nil, err
+		}
+	}
+	return one, nil
+}

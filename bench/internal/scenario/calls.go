@@ -1,0 +1,224 @@
+package scenario
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/rejoin-mcp/rejoin/bench/internal/load"
+	"github.com/rejoin-mcp/rejoin/bench/internal/proc"
+	"github.com/rejoin-mcp/rejoin/bench/internal/results"
+	"github.com/rejoin-mcp/rejoin/bench/internal/subject"
+)
+
+var callMetrics = []results.Metric{
+	{Key: "calls/s", Title: "calls/s"},
+	{Key: "p50", Title: "p50 µs", Less: true},
+	{Key: "p99", Title: "p99 µs", Less: true},
+	{Key: "cpu", Title: "CPU s/10k calls", Less: true},
+	{Key: "allocs", Title: "allocs/call", Less: true},
+	{Key: "alloc bytes", Title: "B alloc/call", Less: true},
+	{Key: "writes", Title: "writes/call", Less: true},
+	{Key: "sent", Title: "B sent/call", Less: true},
+}
+
+const callsText = "16 clients, each with a session and a connection of its own, call the tool `echo` and wait for the answer before they call again: 0.15 s that do " +
+	"not count, then 0.5 s that do. Every call has a text of its own, which the answer must have."
+
+// calls are plain tool calls.
+func calls() []Scenario {
+	return []Scenario{
+		{
+			ID:      "calls-pinned",
+			Title:   "tools/call, 16 clients, a core for the server",
+			Text:    callsText + " The server has one CPU (GOMAXPROCS=1), the load another, so that the rate is what one core can serve.",
+			Metrics: callMetrics,
+			Subjects: []string{
+				"bare-json", "null", "rejoin-json", "rejoin-chi", "rejoin-echo", "rejoin-gin",
+				"gosdk-json", "rejoin-gosdk-json", "gosdk-json-raw", "rejoin-gosdk-json-raw", "gosdk-stateless-json", "gosdk-stateless-json-raw",
+				"mcpgo-json", "rejoin-mcpgo-json", "mcpgo-stateless",
+				"bare-sse", "bare-sse-store", "rejoin-sse",
+				"gosdk-sse", "gosdk-sse-raw", "gosdk-sse-store", "rejoin-gosdk-sse", "gosdk-sse-store-raw", "rejoin-gosdk-sse-raw",
+				"mcpgo-sse", "mcpgo-sse-store", "rejoin-mcpgo-sse",
+			},
+			Rounds: 5,
+			Run: func(ctx context.Context, env *Env, name string) (map[string]float64, error) {
+				return runCalls(ctx, env, name, env.Server, env.Client)
+			},
+		},
+		{
+			ID:      "calls-shared",
+			Title:   "tools/call, 16 clients, all on two cores",
+			Text:    callsText + " Server and load share all cores, as they like.",
+			Metrics: callMetrics,
+			Subjects: []string{
+				"bare-json", "rejoin-json", "gosdk-json", "rejoin-gosdk-json", "mcpgo-json", "rejoin-mcpgo-json",
+				"bare-sse", "bare-sse-store", "rejoin-sse", "gosdk-sse-store", "rejoin-gosdk-sse", "mcpgo-sse-store", "rejoin-mcpgo-sse",
+			},
+			Rounds: 5,
+			Run: func(ctx context.Context, env *Env, name string) (map[string]float64, error) {
+				return runCalls(ctx, env, name, proc.AnyCPU, proc.AnyCPU)
+			},
+		},
+	}
+}
+
+func runCalls(ctx context.Context, env *Env, name string, server, client int) (map[string]float64, error) {
+	return withServer(ctx, proc.Spec{Subject: name, CPU: server}, client, func(t target) callsJob {
+		return callsJob{
+			target: t, Clients: 16,
+			Warm: Pick(env, 150*time.Millisecond, 10*time.Millisecond), Count: Pick(env, 500*time.Millisecond, 30*time.Millisecond),
+		}
+	})
+}
+
+type callsJob struct {
+	target
+
+	Clients     int
+	Warm, Count time.Duration
+}
+
+var _ = proc.Work(func(ctx context.Context, j callsJob) (map[string]float64, error) { return j.run(ctx) })
+
+func (j callsJob) run(ctx context.Context) (map[string]float64, error) {
+	ctl, err := proc.Connect(j.Admin)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = ctl.Close() }()
+	callers := make([]caller, j.Clients)
+	for i := range callers {
+		c, hangUp, err := j.dial(ctx)
+		if err != nil {
+			return nil, err
+		}
+		defer hangUp()
+		session, err := load.Open(c)
+		if err != nil {
+			return nil, err
+		}
+		callers[i] = newCaller(c, session, load.Number+i*10_000_000)
+	}
+	if _, _, err := callAll(callers, j.Warm); err != nil {
+		return nil, fmt.Errorf("warming up: %w", err)
+	}
+	if _, err := ctl.Sample(true); err != nil {
+		return nil, err
+	}
+	before, err := ctl.Sample(false)
+	if err != nil {
+		return nil, err
+	}
+	took, times, err := callAll(callers, j.Count)
+	if err != nil {
+		return nil, err
+	}
+	after, err := ctl.Sample(false)
+	if err != nil {
+		return nil, err
+	}
+	n := float64(len(times))
+	v := perUnit(before, after, n)
+	slices.Sort(times)
+	return map[string]float64{
+		"calls/s": n / took.Seconds(), "p50": micros(quantile(times, 0.5)), "p99": micros(quantile(times, 0.99)),
+		"cpu":    v.cpu / 100, // from µs/call
+		"allocs": v.allocs, "alloc bytes": float64(after.Bytes-before.Bytes) / n, "writes": v.writes, "sent": v.sent,
+	}, nil
+}
+
+// callAll lets all callers call for some time, at least once each. It returns how long it took until the last answer, and how long each
+// call did.
+func callAll(callers []caller, d time.Duration) (time.Duration, []time.Duration, error) {
+	times := make([][]time.Duration, len(callers))
+	errs := make([]error, len(callers))
+	began := time.Now()
+	end := began.Add(d)
+	var wg sync.WaitGroup
+	for i := range callers {
+		wg.Go(func() {
+			times[i], errs[i] = callers[i].until(end, make([]time.Duration, 0, 10_000))
+		})
+	}
+	wg.Wait()
+	return time.Since(began), slices.Concat(times...), errors.Join(errs...)
+}
+
+// callText is the argument of the calls, and what their answer must have.
+const callText = `"text":"the text of call %d, to be given back"`
+
+// answerTo is what the answer to the numbered call must have.
+func answerTo(number int) [2]load.Template {
+	return [2]load.Template{load.NewTemplate(fmt.Appendf(nil, `"id":%d`, number)), load.NewTemplate(fmt.Appendf(nil, callText, number))}
+}
+
+// caller makes the calls of one connection. Each has a number of its own, which is its id, its progress token, and in its text.
+type caller struct {
+	conn    *load.Conn
+	number  int
+	request load.Template
+	want    [2]load.Template
+}
+
+func newCaller(c *load.Conn, session string, first int) caller {
+	arguments := fmt.Sprintf("{"+callText+"}", load.Number)
+	return caller{
+		conn: c, number: first,
+		request: load.NewTemplate(load.Post(session, load.Call(load.Number, subject.Echo, arguments))),
+		want:    answerTo(load.Number),
+	}
+}
+
+// until calls until the time is up, and appends how long each call took.
+func (c *caller) until(end time.Time, times []time.Duration) ([]time.Duration, error) {
+	for now := time.Now(); ; {
+		if err := c.call(); err != nil {
+			return nil, fmt.Errorf("call %d: %w", c.number, err)
+		}
+		then := now
+		now = time.Now()
+		times = append(times, now.Sub(then))
+		if now.After(end) {
+			return times, nil
+		}
+	}
+}
+
+func (c *caller) call() error {
+	c.number++
+	c.request.Set(c.number)
+	if err := c.conn.Send(c.request.Raw); err != nil {
+		return err
+	}
+	h, err := c.conn.Head()
+	if err != nil {
+		return err
+	}
+	answer, err := c.conn.Answer(h)
+	if err != nil {
+		return err
+	}
+	for _, want := range c.want {
+		want.Set(c.number)
+		if h.Status != http.StatusOK || !bytes.Contains(answer, want.Raw) {
+			return fmt.Errorf("status %d: %.300s", h.Status, answer)
+		}
+	}
+	return nil
+}
+
+// quantile is that of sorted values; 0 of none.
+func quantile(sorted []time.Duration, q float64) time.Duration {
+	if len(sorted) == 0 {
+		return 0
+	}
+	return sorted[min(int(q*float64(len(sorted))), len(sorted)-1)]
+}
+
+func micros(d time.Duration) float64 { return float64(d.Nanoseconds()) / 1e3 }

@@ -1,0 +1,184 @@
+package scenario
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"strconv"
+	"sync"
+	"time"
+
+	"github.com/rejoin-mcp/rejoin/bench/internal/load"
+	"github.com/rejoin-mcp/rejoin/bench/internal/proc"
+)
+
+// target is the server that a job of a loading process is about.
+type target struct{ Addr, Admin string }
+
+func targetOf(s *proc.Server) target { return target{Addr: s.Addr, Admin: s.Admin} }
+
+// dial connects until ctx ends: then whatever is under way on the connection fails.
+func (t target) dial(ctx context.Context) (c *load.Conn, hangUp func(), err error) {
+	if c, err = load.Dial(t.Addr); err != nil {
+		return nil, nil, err
+	}
+	stop := context.AfterFunc(ctx, func() { _ = c.Close() })
+	return c, func() {
+		stop()
+		_ = c.Close()
+	}, nil
+}
+
+// each does n things, shared out among workers that have a connection each, which is closed in the end. Worker w does w, w+workers, ….
+func (t target) each(ctx context.Context, n, workers int, do func(c *load.Conn, i int) error) error {
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	var wg sync.WaitGroup
+	for w := range min(n, workers) {
+		wg.Go(func() {
+			c, hangUp, err := t.dial(ctx)
+			if err != nil {
+				cancel(err)
+				return
+			}
+			defer hangUp()
+			for i := w; i < n; i += workers {
+				if err := do(c, i); err != nil {
+					cancel(fmt.Errorf("%d of %d: %w", i, n, err))
+					return
+				}
+			}
+		})
+	}
+	wg.Wait()
+	return context.Cause(ctx)
+}
+
+// open opens n sessions over a few connections.
+func (t target) open(ctx context.Context, n int) ([]string, error) {
+	sessions := make([]string, n)
+	err := t.each(ctx, n, 8, func(c *load.Conn, i int) error {
+		var err error
+		sessions[i], err = load.Open(c)
+		return err
+	})
+	if err != nil {
+		return nil, fmt.Errorf("open %d sessions: %w", n, err)
+	}
+	return sessions, nil
+}
+
+// start sends a request whose answer is a stream, and reads the head.
+func start(c *load.Conn, raw []byte) error {
+	if err := c.Send(raw); err != nil {
+		return err
+	}
+	h, err := c.Head()
+	switch {
+	case err != nil:
+		return err
+	case h.Status == http.StatusOK && h.Stream:
+		return nil
+	}
+	body, err := c.Body(nil)
+	return errors.Join(fmt.Errorf("no stream, but status %d: %.200s", h.Status, bytes.TrimSpace(body)), err)
+}
+
+// trace is what a client has seen of a call's stream, over all connections.
+type trace struct {
+	first, last string // event ids
+	primed      bool   // the first id came without a message
+	progress    int    // of the last notification
+	events      int    // notifications
+	answer      bool
+	each        func(load.Event) // nil: not wanted
+}
+
+// read reads to the end of the response, or until enough says so. The notifications must come in order, each at most once, and the
+// answer must be a text.
+func (s *trace) read(c *load.Conn, id int, text string, enough func() bool) error {
+	for enough == nil || !enough() {
+		e, err := c.Next()
+		if errors.Is(err, io.EOF) {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		if err := s.take(e, id, text); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (s *trace) take(e load.Event, id int, text string) error {
+	if e.ID != "" {
+		if s.first == "" {
+			s.first, s.primed = e.ID, len(e.Data) == 0
+		}
+		s.last = e.ID
+	}
+	switch {
+	case len(e.Data) == 0: // a primer, or a time to come back
+		return nil
+	case s.answer:
+		return fmt.Errorf("after the answer: %.200s", e.Data)
+	case isProgress(e.Data):
+		n, err := progress(e.Data)
+		if err != nil || n <= s.progress {
+			return fmt.Errorf("after progress %d: %.200s", s.progress, e.Data)
+		}
+		s.progress = n
+		s.events++
+	case isAnswer(e.Data, id, text):
+		s.answer = true
+	default:
+		return fmt.Errorf("not expected: %.200s", e.Data)
+	}
+	if s.each != nil {
+		s.each(e)
+	}
+	return nil
+}
+
+func isProgress(data []byte) bool { return bytes.Contains(data, []byte(`"notifications/progress"`)) }
+
+// progress finds the number without decoding all of it: the load must not be slower than a server.
+func progress(data []byte) (int, error) {
+	_, after, ok := bytes.Cut(data, []byte(`"progress":`))
+	if !ok {
+		return 0, errors.New("no progress")
+	}
+	end := bytes.IndexAny(after, ",} ")
+	return strconv.Atoi(string(after[:max(end, 0)]))
+}
+
+func isAnswer(data []byte, id int, text string) bool {
+	return bytes.Contains(data, fmt.Appendf(nil, `"id":%d`, id)) && bytes.Contains(data, fmt.Appendf(nil, `"text":%q`, text))
+}
+
+// settled waits until the server has at least so many goroutines, and their number has stopped changing. So much at least is known of
+// every server: what was asked for is under way, and what was let go is gone.
+func settled(ctx context.Context, ctl *proc.Control, least int) error {
+	for last, same := -1, 0; same < 4; {
+		s, err := ctl.Sample(false)
+		if err != nil {
+			return err
+		}
+		if s.Goroutines == last && last >= least {
+			same++
+		} else {
+			last, same = s.Goroutines, 0
+		}
+		select {
+		case <-ctx.Done():
+			return fmt.Errorf("the server has %d goroutines, at least %d were expected: %w", s.Goroutines, least, ctx.Err())
+		case <-time.After(20 * time.Millisecond):
+		}
+	}
+	return nil
+}

@@ -1,0 +1,124 @@
+package scenario
+
+import (
+	"context"
+	"math"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/rejoin-mcp/rejoin/bench/internal/subject"
+)
+
+// quickly is which subjects of each scenario are tried, besides their bases: rejoin's own, and one of another kind where that is treated in
+// another way. Whether every subject works, package subject tests.
+var quickly = map[string][]string{
+	"calls-pinned":  {"rejoin-json", "rejoin-chi", "gosdk-json-raw"},
+	"calls-shared":  {"rejoin-sse", "mcpgo-sse-store"},
+	"handler":       {"rejoin-json", "gosdk-json"},
+	"sessions":      {"rejoin-json"},
+	"burst-1":       {"rejoin-sse", "mcpgo-sse"},
+	"burst-8":       {"rejoin-sse"},
+	"replay-1000":   {"rejoin-sse", "mcpgo-sse-store"}, // that one sends no primer and cannot close: it is replayed from its first notification
+	"replay-100000": {"gosdk-sse-store"},
+	"replay-first":  {"rejoin-sse"},
+	"memory-idle":   {"rejoin-sse", "rejoin-json"},
+	"memory-get":    {"rejoin-sse", "mcpgo-sse"},
+	"memory-post":   {"rejoin-sse", "gosdk-sse"},
+	"memory-parked": {"rejoin-sse"},
+	"parked-polls":  {"rejoin-sse"},
+	"append":        {ownStore},
+}
+
+// counted is what must be found of rejoin's own, whatever the machine: a session needs no goroutine, a parked call its tool's, a hanging
+// request two more of net/http; each parked call is answered once; a store at its limit makes no garbage.
+var counted = map[string]map[string]float64{
+	"memory-idle":   {"goroutines": 0},
+	"memory-get":    {"goroutines": 2},
+	"memory-post":   {"goroutines": 3},
+	"memory-parked": {"goroutines": 1, "answered-goroutines": 0},
+	"parked-polls":  {"goroutines": 1, "parked": 200, "lost": 0, "twice": 0},
+	"append":        {"allocs": 0},
+	"burst-1":       {"lost": 0},
+	"burst-8":       {"lost": 0},
+}
+
+// positive are values of which there must be some, whoever it is of.
+var positive = []string{"calls/s", "cycles/s", "cycles/s idle", "events/s", "polls/s", "all", "first", "few", "many", "tail", "none", "some", "p50", "p99"}
+
+// Whatever is measured must come about; how fast, a test cannot say. The limit is for a machine that has stopped.
+func TestEveryScenarioRuns(t *testing.T) {
+	t.Parallel()
+	all := All()
+	require.Len(t, quickly, len(all))
+	for _, s := range all {
+		t.Run(s.ID, func(t *testing.T) {
+			t.Parallel()
+			ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
+			defer cancel()
+			wanted := quickly[s.ID]
+			require.NotEmpty(t, wanted)
+			env := &Env{Quick: true, Server: 0, Client: 1, Log: t.Logf}
+			table, err := Measure(ctx, env, s, func(name string) bool { return slices.Contains(wanted, name) }, 1)
+			require.NoError(t, err)
+			var names []string
+			for _, row := range table.Rows {
+				names = append(names, row.Subject)
+				require.Len(t, row.Values, len(s.Metrics), "%s: a column is empty", row.Subject)
+				for key, v := range row.Values {
+					require.Len(t, v.Rounds, 1, "%s, %s", row.Subject, key)
+					require.False(t, math.IsNaN(v.Median) || math.IsInf(v.Median, 0), "%s, %s", row.Subject, key)
+					if slices.Contains(positive, key) {
+						require.Positive(t, v.Median, "%s, %s", row.Subject, key)
+					}
+					if want, ok := counted[s.ID][key]; ok && strings.HasPrefix(row.Subject, "rejoin-") {
+						require.InDelta(t, want, v.Median, 0.4, "%s, %s", row.Subject, key)
+					}
+					if key == "lost" && !strings.HasPrefix(row.Subject, "mcpgo-") { // of which it is known that it loses some
+						require.Zero(t, v.Median, "%s lost some", row.Subject)
+					}
+				}
+				if strings.HasPrefix(s.ID, "replay-1") {
+					require.GreaterOrEqual(t, row.Values["all"].Median, row.Values["first"].Median, row.Subject)
+					require.Greater(t, row.Values["bytes"].Median, 100.0, row.Subject)
+				}
+				if strings.HasPrefix(s.ID, "memory-") && row.Subject == "rejoin-sse" {
+					require.Positive(t, row.Values["heap"].Median)
+				}
+			}
+			require.Subset(t, names, wanted)
+		})
+	}
+}
+
+func TestScenariosAreComplete(t *testing.T) {
+	ids := map[string]bool{}
+	for _, s := range All() {
+		require.False(t, ids[s.ID], "%s is there twice", s.ID)
+		ids[s.ID] = true
+		require.NotEmpty(t, s.Title, s.ID)
+		require.NotEmpty(t, s.Text, s.ID)
+		require.Positive(t, s.Rounds, s.ID)
+		require.NotEmpty(t, s.Subjects, s.ID)
+		keys := map[string]bool{}
+		for _, m := range s.Metrics {
+			require.False(t, keys[m.Key], "%s has two columns %q", s.ID, m.Key)
+			keys[m.Key] = true
+			require.NotEmpty(t, m.Title, "%s, %s", s.ID, m.Key)
+		}
+		names := map[string]bool{}
+		for _, name := range s.Subjects {
+			require.False(t, names[name], "%s has %s twice", s.ID, name)
+			names[name] = true
+			if s.Base != nil {
+				continue
+			}
+			found, ok := subject.Find(name)
+			require.True(t, ok, "%s: no subject is named %q", s.ID, name)
+			require.Contains(t, s.Subjects, found.Base, "%s has no base for %s", s.ID, name)
+		}
+	}
+}

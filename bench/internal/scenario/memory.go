@@ -1,0 +1,321 @@
+package scenario
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"slices"
+
+	"github.com/rejoin-mcp/rejoin/bench/internal/load"
+	"github.com/rejoin-mcp/rejoin/bench/internal/proc"
+	"github.com/rejoin-mcp/rejoin/bench/internal/results"
+	"github.com/rejoin-mcp/rejoin/bench/internal/subject"
+)
+
+// callsPerSession is how many calls wait in one session, the same for all subjects.
+const callsPerSession = 10
+
+// released is what the tool that waits answers.
+const released = "released"
+
+// memories are what a server holds for those that do nothing.
+func memories() []Scenario {
+	const collected = "Live bytes after a collection, over those before, for each; the resident set after the collector has given back what it could. "
+	held := []results.Metric{
+		{Key: "heap", Title: "heap B", Less: true},
+		{Key: "objects", Title: "objects", Less: true, Plain: true},
+		{Key: "stack", Title: "stack B", Less: true, Plain: true},
+		{Key: "rss", Title: "RSS B", Less: true},
+		{Key: "goroutines", Title: "goroutines", Less: true, Plain: true},
+	}
+	kind := func(k, title, text string, n, quick int, more []results.Metric, subjects ...string) Scenario {
+		return Scenario{
+			ID: "memory-" + k, Title: title, Text: text + " " + collected, Metrics: append(slices.Clone(held), more...), Subjects: subjects, Base: memoryBase, Rounds: 1,
+			Run: func(ctx context.Context, env *Env, name string) (map[string]float64, error) {
+				return withServer(ctx, proc.Spec{Subject: name, StoreBytes: manyBytes, CPU: proc.AnyCPU}, proc.AnyCPU, func(t target) memoryJob {
+					return memoryJob{target: t, Kind: k, Units: Pick(env, n, quick)}
+				})
+			},
+		}
+	}
+	return []Scenario{
+		kind("idle", "10,000 idle sessions", "After initialize and initialized, over 8 connections; then again after one call of each.", 10_000, 100,
+			[]results.Metric{
+				{Key: "called", Title: "heap B after a call", Less: true},
+				{Key: "called-rss", Title: "RSS B after a call", Less: true},
+			}, "bare-json", "bare-sse-store", "gosdk-json", "gosdk-sse-store", "mcpgo-json", "mcpgo-sse-store", "rejoin-json", "rejoin-sse", "rejoin-gosdk-sse",
+			"rejoin-mcpgo-sse"),
+		kind("get", "5,000 hanging GETs", "Each session has one open stream, over a connection of its own. What the sessions cost is not in it.", 5000, 50, nil,
+			"bare-sse-store", "gosdk-sse", "gosdk-sse-store", "mcpgo-sse", "mcpgo-sse-store", "rejoin-sse", "rejoin-gosdk-sse", "rejoin-mcpgo-sse"),
+		kind("post", "5,000 hanging POSTs", fmt.Sprintf("A tool runs for each, its stream is open; %d calls in each session, a connection for each call. What the sessions cost is "+
+			"not in it. In the end every call must be answered.", callsPerSession), 5000, 50, nil,
+			"bare-sse-store", "gosdk-sse", "gosdk-sse-store", "mcpgo-sse", "mcpgo-sse-store", "rejoin-sse", "rejoin-gosdk-sse", "rejoin-mcpgo-sse"),
+		kind("parked", "5,000 parked calls", fmt.Sprintf("The tool has let its client go and still runs, the response has ended, and the client's connection is gone; %d calls in each "+
+			"session. What the sessions cost is not in it. In the end all are answered, with nobody there, and 50 clients come back for their answers, which must be there.",
+			callsPerSession), 5000, 60,
+			[]results.Metric{
+				{Key: "answered", Title: "heap B once answered", Less: true},
+				{Key: "answered-goroutines", Title: "goroutines once answered", Less: true, Plain: true},
+			}, "bare-sse-store", "gosdk-sse-store", "rejoin-sse", "rejoin-gosdk-sse", "rejoin-mcpgo-sse"),
+	}
+}
+
+// memoryBase is the hand-written server that does the same.
+func memoryBase(name string) string {
+	s, _ := subject.Find(name)
+	if s.Stream {
+		return "bare-sse-store"
+	}
+	return "bare-json"
+}
+
+type memoryJob struct {
+	target
+
+	Kind  string
+	Units int
+}
+
+var _ = proc.Work(func(ctx context.Context, j memoryJob) (map[string]float64, error) {
+	ctl, err := proc.Connect(j.Admin)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = ctl.Close() }()
+	m := memory{memoryJob: j, ctl: ctl, values: map[string]float64{}}
+	switch j.Kind {
+	case "idle":
+		err = m.idle(ctx)
+	case "get":
+		err = m.hanging(ctx, m.listen)
+	case "post":
+		err = m.hanging(ctx, m.wait)
+	case "parked":
+		err = m.parked(ctx)
+	default:
+		err = errors.New("no such kind")
+	}
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", j.Kind, err)
+	}
+	return m.values, nil
+})
+
+// memory is one measurement.
+type memory struct {
+	memoryJob
+
+	ctl      *proc.Control
+	base     proc.Sample
+	sessions []string
+	values   map[string]float64
+}
+
+// measure samples the server once it has come to rest with so many goroutines more than before.
+func (m *memory) measure(ctx context.Context, goroutines int) (proc.Sample, error) {
+	if err := settled(ctx, m.ctl, m.base.Goroutines+goroutines); err != nil {
+		return proc.Sample{}, err
+	}
+	return m.ctl.Sample(true)
+}
+
+func (m *memory) share(now, base int64) float64 { return float64(now-base) / float64(m.Units) }
+
+// held notes what the server holds over the base.
+func (m *memory) held(s proc.Sample) {
+	m.values["heap"] = m.share(s.Heap, m.base.Heap)
+	m.values["objects"] = m.share(s.Objects, m.base.Objects)
+	m.values["stack"] = m.share(s.Stack, m.base.Stack)
+	m.values["rss"] = m.share(s.RSS, m.base.RSS)
+	m.values["goroutines"] = m.share(int64(s.Goroutines), int64(m.base.Goroutines))
+}
+
+// stand opens the sessions, calls once so that pools and code stand too, and takes the base.
+func (m *memory) stand(ctx context.Context, sessions int) (err error) {
+	if m.sessions, err = m.open(ctx, sessions); err != nil {
+		return err
+	}
+	m.base, err = m.measure(ctx, 0)
+	return err
+}
+
+// idle opens sessions, and calls once in each.
+func (m *memory) idle(ctx context.Context) error {
+	if err := m.stand(ctx, 1); err != nil {
+		return err
+	}
+	sessions, err := m.open(ctx, m.Units)
+	if err != nil {
+		return err
+	}
+	s, err := m.measure(ctx, 0)
+	if err != nil {
+		return err
+	}
+	m.held(s)
+	err = m.each(ctx, m.Units, 8, func(c *load.Conn, i int) error {
+		return answered(c, load.Post(sessions[i], load.Call(1, subject.Echo, `{"text":"hello"}`)), 1, "hello")
+	})
+	if err != nil {
+		return err
+	}
+	if s, err = m.measure(ctx, 0); err != nil {
+		return err
+	}
+	m.values["called"] = m.share(s.Heap, m.base.Heap)
+	m.values["called-rss"] = m.share(s.RSS, m.base.RSS)
+	return nil
+}
+
+// answered sends a request and reads its answer, in either form.
+func answered(c *load.Conn, raw []byte, id int, text string) error {
+	if err := c.Send(raw); err != nil {
+		return err
+	}
+	return readAnswer(c, id, text)
+}
+
+func readAnswer(c *load.Conn, id int, text string) error {
+	h, err := c.Head()
+	if err != nil {
+		return err
+	}
+	got, err := c.Answer(h)
+	if err == nil && (h.Status != http.StatusOK || !isAnswer(got, id, text)) {
+		err = fmt.Errorf("status %d, not the answer %q: %.200s", h.Status, text, got)
+	}
+	return err
+}
+
+// hang is a request that is not answered for now.
+type hang struct {
+	sessions int // how many are needed
+	raw      func(unit int) []byte
+	began    func(c *load.Conn) error           // waits for the beginning of the answer, if there is one
+	finish   func(c *load.Conn, unit int) error // after the gate has opened
+}
+
+// listen is the standalone stream: a session has one.
+func (m *memory) listen() hang {
+	return hang{
+		sessions: m.Units,
+		raw:      func(i int) []byte { return load.Get(m.sessions[i], "") },
+		began: func(c *load.Conn) error {
+			h, err := c.Head()
+			if err == nil && (h.Status != http.StatusOK || !h.Stream) {
+				err = fmt.Errorf("no stream, but status %d", h.Status)
+			}
+			return err
+		},
+		finish: func(*load.Conn, int) error { return nil },
+	}
+}
+
+// wait is a call that runs. Not every server sends a head before there is an event.
+func (m *memory) wait() hang {
+	return hang{
+		sessions: (m.Units + callsPerSession - 1) / callsPerSession,
+		raw:      m.hold(false),
+		began:    func(*load.Conn) error { return nil },
+		finish:   func(c *load.Conn, i int) error { return readAnswer(c, i+1, released) },
+	}
+}
+
+func (m *memory) hold(letGo bool) func(unit int) []byte {
+	return func(i int) []byte {
+		return load.Post(m.sessions[i/callsPerSession], load.Call(i+1, subject.Hold, fmt.Sprintf(`{"close":%v}`, letGo)))
+	}
+}
+
+func (m *memory) hanging(ctx context.Context, what func() hang) error {
+	if err := needFiles(m.Units); err != nil {
+		return err
+	}
+	h := what()
+	if err := m.stand(ctx, h.sessions); err != nil {
+		return err
+	}
+	conns := make([]*load.Conn, m.Units)
+	for i := range conns {
+		c, hangUp, err := m.dial(ctx)
+		if err != nil {
+			return err
+		}
+		defer hangUp()
+		conns[i] = c
+		if err := c.Send(h.raw(i)); err != nil {
+			return err
+		}
+		if err := h.began(c); err != nil {
+			return fmt.Errorf("%d of %d: %w", i, m.Units, err)
+		}
+	}
+	s, err := m.measure(ctx, m.Units)
+	if err != nil {
+		return err
+	}
+	m.held(s)
+	if err := m.ctl.OpenGate(); err != nil {
+		return err
+	}
+	for i, c := range conns {
+		if err := h.finish(c, i); err != nil {
+			return fmt.Errorf("%d of %d, when released: %w", i, m.Units, err)
+		}
+	}
+	return ctx.Err()
+}
+
+// parked lets all go, and lets some come back when the answers are there.
+func (m *memory) parked(ctx context.Context) error {
+	if err := m.stand(ctx, (m.Units+callsPerSession-1)/callsPerSession); err != nil {
+		return err
+	}
+	hold := m.hold(true)
+	cursors := make([]string, m.Units)
+	err := m.each(ctx, m.Units, 16, func(c *load.Conn, i int) error {
+		var err error
+		cursors[i], err = park(c, hold(i), i+1, released)
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	s, err := m.measure(ctx, m.Units) // a tool that waits is a goroutine in each of these servers
+	if err != nil {
+		return err
+	}
+	m.held(s)
+	if err := m.ctl.OpenGate(); err != nil {
+		return err
+	}
+	if s, err = m.measure(ctx, 0); err != nil {
+		return err
+	}
+	m.values["answered"] = m.share(s.Heap, m.base.Heap)
+	m.values["answered-goroutines"] = m.share(int64(s.Goroutines), int64(m.base.Goroutines))
+	const sample = 50
+	return m.each(ctx, min(sample, m.Units), 4, func(c *load.Conn, k int) error {
+		i := k * m.Units / min(sample, m.Units)
+		if err := answered(c, load.Get(m.sessions[i/callsPerSession], cursors[i]), i+1, released); err != nil {
+			return fmt.Errorf("resumed: %w", err)
+		}
+		return nil
+	})
+}
+
+// park makes a call whose tool lets its client go, and returns where it is to be resumed.
+func park(c *load.Conn, raw []byte, id int, text string) (cursor string, err error) {
+	if err := start(c, raw); err != nil {
+		return "", err
+	}
+	var seen trace
+	if err := seen.read(c, id, text, nil); err != nil {
+		return "", err
+	}
+	if seen.answer || seen.last == "" {
+		return "", fmt.Errorf("it was not let go: answered %v, cursor %q", seen.answer, seen.last)
+	}
+	return seen.last, nil
+}

@@ -1,0 +1,172 @@
+package subject
+
+import (
+	"slices"
+
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"github.com/rejoin-mcp/rejoin"
+)
+
+// The bases that ratios refer to.
+const (
+	bareJSON  = "bare-json"
+	bareSSE   = "bare-sse"
+	bareStore = "bare-sse-store"
+)
+
+// All returns every subject, bases first.
+func All() []Subject { return slices.Clone(all) }
+
+// Find returns the subject of that name.
+func Find(name string) (Subject, bool) {
+	for _, s := range all {
+		if s.Name == name {
+			return s, true
+		}
+	}
+	return Subject{}, false
+}
+
+var all = slices.Concat(bases, rejoins, goSDKs, mcpGos, bridged)
+
+var bases = []Subject{
+	{
+		Name: "null", Base: bareJSON, New: newNull,
+		Notes: "net/http alone: reads the body, finds the id and the text in it by searching, writes bytes. Decodes and checks nothing.",
+	},
+	{
+		Name: bareJSON, Base: bareJSON, Session: true, New: newBare(false, false),
+		Notes: "Written by hand with encoding/json. Cancellations are not heeded. A burst's progress has no stream to go to, and is not sent.",
+	},
+	{
+		Name: bareSSE, Base: bareSSE, Stream: true, Primes: true, Session: true, New: newBare(true, false),
+		Notes: "Written by hand. The primer is flushed by itself, the answer leaves with the end of the response. Keeps nothing.",
+	},
+	{
+		Name: bareStore, Base: bareStore, Stream: true, Primes: true, Stores: true, Closes: true, Session: true, New: newBare(true, true),
+		Notes: "Written by hand. Keeps the last 64 finished streams of each session, without a limit in bytes. burst and hold run in goroutines " +
+			"of their own, echo in the request's. A replay is flushed when it has caught up, what comes live after each event.",
+	},
+}
+
+const unlimited = " No limit on the number of sessions and calls, as nobody else has one; everything else is the default."
+
+var rejoins = []Subject{
+	{
+		Name: "rejoin-json", Base: bareJSON, Primes: true, Stores: true, Closes: true, Session: true, New: newRejoin(rejoin.Auto, ownApp),
+		Notes: "rejoin.NewApp on net/http, Policy.Mode Auto: JSON unless something else has to be sent first; then a stored, primed stream." + unlimited,
+	},
+	{
+		Name: "rejoin-sse", Base: bareStore, Stream: true, Primes: true, Stores: true, Closes: true, Session: true, New: newRejoin(rejoin.SSE, ownApp),
+		Notes: "rejoin.NewApp on net/http, Policy.Mode SSE, the default memory store: stored and primed. hold with close lets its client go again " +
+			"a millisecond after it came back (Policy.CloseAfter of the call)." + unlimited,
+	},
+	{
+		Name: "rejoin-chi", Base: bareJSON, Primes: true, Stores: true, Closes: true, Session: true, New: newRejoinChi,
+		Notes: "rejoin-json on chi.",
+	},
+	{
+		Name: "rejoin-echo", Base: bareJSON, Primes: true, Stores: true, Closes: true, Session: true, New: newRejoinEcho,
+		Notes: "rejoin-json on echo.",
+	},
+	{
+		Name: "rejoin-gin", Base: bareJSON, Primes: true, Stores: true, Closes: true, Session: true, New: newRejoinGin,
+		Notes: "rejoin-json on gin, in release mode.",
+	},
+}
+
+const (
+	typedNotes = " Tools by mcp.AddTool: arguments decoded into a struct, and checked against its schema."
+	rawNotes   = " Tools by Server.AddTool: the tool decodes its arguments, and nothing checks them, as in the bases and in mcp-go."
+)
+
+var goSDKs = bothWays([]Subject{
+	{
+		Name: "gosdk-json", Base: bareJSON, Session: true,
+		Notes: "go-sdk, JSONResponse, no event store. It refuses to send a burst's progress, so that the call fails.",
+	},
+	{
+		Name: "gosdk-sse", Base: bareSSE, Stream: true, Session: true,
+		Notes: "go-sdk without an event store, so without a primer.",
+	},
+	{
+		Name: "gosdk-sse-store", Base: bareStore, Stream: true, Primes: true, Stores: true, Closes: true, Session: true,
+		Notes: "go-sdk with MemoryEventStore, of 10 MiB unless the scenario names a size. A resume gets no head before its first event, " +
+			"and DELETE waits for the calls that run.",
+	},
+	{
+		Name: "gosdk-stateless-json", Base: bareJSON,
+		Notes: "go-sdk, Stateless, JSONResponse: a session for each request.",
+	},
+}, func(s Subject, raw bool) Subject {
+	s.New = newGoSDK(raw, s.Stores, mcp.StreamableHTTPOptions{JSONResponse: !s.Stream, Stateless: !s.Session})
+	return s
+})
+
+// bothWays lists each subject with typed and with raw tools.
+func bothWays(subjects []Subject, with func(s Subject, raw bool) Subject) (all []Subject) {
+	for _, s := range subjects {
+		typed, raw := s, s
+		typed.Notes += typedNotes
+		raw.Name += "-raw"
+		raw.Notes += rawNotes
+		all = append(all, with(typed, false), with(raw, true))
+	}
+	return all
+}
+
+const (
+	mcpGoLoses  = " It loses the notification that its forwarder holds when the tool returns."
+	mcpGoSpeaks = " echo sends one notification first, without which mcp-go answers JSON."
+)
+
+var mcpGos = []Subject{
+	{
+		Name: "mcpgo-json", Base: bareJSON, Session: true, New: newMCPGo(false, false, true),
+		Notes: "mcp-go, WithStateful, no event store: JSON unless a tool notifies." + mcpGoLoses,
+	},
+	{
+		Name: "mcpgo-stateless", Base: bareJSON, New: newMCPGo(false, false, false),
+		Notes: "mcp-go, WithStateLess: JSON unless a tool notifies." + mcpGoLoses,
+	},
+	{
+		Name: "mcpgo-sse", Base: bareSSE, Stream: true, Session: true, New: newMCPGo(true, false, true),
+		Notes: "mcp-go, WithStateful, no event store, no primer." + mcpGoSpeaks + mcpGoLoses,
+	},
+	{
+		Name: "mcpgo-sse-store", Base: bareStore, Stream: true, Stores: true, Session: true, New: newMCPGo(true, true, true),
+		Notes: "mcp-go, WithStateful, InMemoryEventStore, which has no limit. No primer, and no way to let a client go." + mcpGoSpeaks,
+	},
+}
+
+var bridged = append(bothWays([]Subject{
+	{
+		Name: "rejoin-gosdk-json", Base: bareJSON, Primes: true, Stores: true, Closes: true, Session: true,
+		Notes: "The server of gosdk-json behind rejoin: Policy.Mode Auto." + unlimited,
+	},
+	{
+		Name: "rejoin-gosdk-sse", Base: bareStore, Stream: true, Primes: true, Stores: true, Closes: true, Session: true,
+		Notes: "The server of gosdk-sse-store behind rejoin: Policy.Mode SSE, the default memory store." + unlimited,
+	},
+}, func(s Subject, raw bool) Subject {
+	s.New = newRejoin(modeOf(s), goSDKApp(raw))
+	return s
+}), []Subject{
+	{
+		Name: "rejoin-mcpgo-json", Base: bareJSON, Primes: true, Stores: true, Closes: true, Session: true, New: newRejoin(rejoin.Auto, mcpGoApp(false)),
+		Notes: "The server of mcpgo-json behind rejoin: Policy.Mode Auto." + unlimited,
+	},
+	{
+		Name: "rejoin-mcpgo-sse", Base: bareStore, Stream: true, Primes: true, Stores: true, Closes: true, Session: true,
+		New:   newRejoin(rejoin.SSE, mcpGoApp(true)),
+		Notes: "The server of mcpgo-sse-store behind rejoin: Policy.Mode SSE, the default memory store." + mcpGoSpeaks + unlimited,
+	},
+}...)
+
+func modeOf(s Subject) rejoin.Mode {
+	if s.Stream {
+		return rejoin.SSE
+	}
+	return rejoin.Auto
+}

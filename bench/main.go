@@ -1,0 +1,139 @@
+// Command bench measures rejoin beside its peers and beside handlers written by hand: `make bench`.
+//
+//	bench run      runs all scenarios, and writes what they found
+//	bench report   makes documents of that
+//	bench list     names the scenarios and the subjects
+//	bench serve    serves one subject until stdin ends; its addresses are the first line of stdout
+//	bench load     does one job, read from stdin
+//
+// The last two are what run starts, so that servers and load are processes of their own.
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"regexp"
+	"slices"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/rejoin-mcp/rejoin/bench/internal/proc"
+	"github.com/rejoin-mcp/rejoin/bench/internal/report"
+	"github.com/rejoin-mcp/rejoin/bench/internal/results"
+	"github.com/rejoin-mcp/rejoin/bench/internal/scenario"
+	"github.com/rejoin-mcp/rejoin/bench/internal/subject"
+)
+
+func main() {
+	proc.Main(subject.Find)
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	err := command(ctx, os.Args[1:], os.Stdout)
+	stop()
+	if err != nil && !errors.Is(err, flag.ErrHelp) {
+		fmt.Fprintln(os.Stderr, "bench:", err)
+		os.Exit(1)
+	}
+}
+
+func command(ctx context.Context, args []string, stdout io.Writer) error {
+	if len(args) == 0 {
+		return errors.New("run, report, list, serve or load?")
+	}
+	switch args[0] {
+	case "run":
+		return run(ctx, args[1:], stdout)
+	case "report":
+		if len(args) != 3 {
+			return errors.New("report wants two arguments: the results, and the directory of the documents")
+		}
+		text, err := os.ReadFile(args[1])
+		if err != nil {
+			return err
+		}
+		var found results.Run
+		if err := json.Unmarshal(text, &found); err != nil {
+			return fmt.Errorf("%s: %w", args[1], err)
+		}
+		return report.Write(found, args[2])
+	case "list":
+		for _, s := range scenario.All() {
+			fmt.Fprintf(stdout, "%s: %s\n    %s\n", s.ID, s.Title, strings.Join(s.Subjects, " "))
+		}
+		return nil
+	}
+	return fmt.Errorf("%q is no command", args[0])
+}
+
+// run runs the scenarios one after the other. What was found before it failed or was ended is written as well.
+func run(ctx context.Context, args []string, stdout io.Writer) error {
+	flags := flag.NewFlagSet("bench run", flag.ContinueOnError)
+	scenarios := flags.String("scenarios", "", "run those only whose id matches the `expression`")
+	subjects := flags.String("subjects", "", "run those only whose name matches the `expression`, and what they are compared with")
+	rounds := flags.Int("rounds", 0, "so many rounds of each; 0: as many as each wants")
+	out := flags.String("out", "-", "the `file` to write; -: stdout")
+	quick := flags.Bool("quick", false, "one short round of each, to see that all works: the figures mean nothing")
+	if err := flags.Parse(args); err != nil {
+		return err
+	}
+	wantScenario, err := regexp.Compile(*scenarios)
+	if err != nil {
+		return err
+	}
+	wantSubject, err := regexp.Compile(*subjects)
+	if err != nil {
+		return err
+	}
+	began := time.Now()
+	env := &scenario.Env{Quick: *quick, Server: 0, Client: 1, Log: func(format string, args ...any) {
+		fmt.Fprintf(os.Stderr, "%5.0f s  %s\n", time.Since(began).Seconds(), fmt.Sprintf(format, args...))
+	}}
+	found := results.Run{Date: began.UTC().Format(time.RFC3339), Machine: machine(), Versions: versions()}
+	var failures []error
+	for _, s := range scenario.All() {
+		if !wantScenario.MatchString(s.ID) || !slices.ContainsFunc(s.Subjects, wantSubject.MatchString) {
+			continue
+		}
+		n := s.Rounds
+		if *quick {
+			n = 1
+		}
+		if *rounds > 0 {
+			n = *rounds
+		}
+		table, err := scenario.Measure(ctx, env, s, wantSubject.MatchString, n)
+		if err != nil {
+			failures = append(failures, err)
+		}
+		if ctx.Err() != nil {
+			break
+		}
+		found.Rounds = max(found.Rounds, n)
+		found.Scenarios = append(found.Scenarios, table)
+	}
+	if len(found.Scenarios) == 0 && len(failures) == 0 {
+		return errors.New("nothing matches")
+	}
+	found.Seconds = time.Since(began).Seconds()
+	env.Log("%d scenarios done, %d with failures", len(found.Scenarios), len(failures))
+	return errors.Join(append(failures, write(*out, stdout, found))...)
+}
+
+func write(name string, stdout io.Writer, found results.Run) error {
+	text, err := json.MarshalIndent(found, "", "  ")
+	if err != nil {
+		return err
+	}
+	text = append(text, '\n')
+	if name == "-" {
+		_, err = stdout.Write(text)
+		return err
+	}
+	return os.WriteFile(name, text, 0o644)
+}

@@ -1,0 +1,223 @@
+package rejoin_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"time"
+
+	"github.com/rejoin-mcp/rejoin"
+	stdadapter "github.com/rejoin-mcp/rejoin/adapters/stdlib"
+	"github.com/rejoin-mcp/rejoin/client"
+)
+
+// soon lets the clients of the examples come back without delay.
+var soon = rejoin.Policy{Retry: time.Millisecond}
+
+// serving mounts a handler as any program would, and opens a session.
+func serving(h rejoin.Handler, cfg rejoin.Config, clientCfg client.Config) (s *client.Session, end func(), err error) {
+	srv, err := rejoin.NewServer(rejoin.NewApp(rejoin.Info{Name: "example", Version: "1"}, h), cfg)
+	if err != nil {
+		return nil, nil, err
+	}
+	mux := http.NewServeMux()
+	stdadapter.Register(mux, "/mcp", srv)
+	server := httptest.NewServer(mux)
+	if s, err = client.Connect(context.Background(), server.URL+"/mcp", clientCfg); err != nil {
+		server.Close()
+		return nil, nil, err
+	}
+	return s, func() { _ = s.Close(context.Background()); server.Close() }, nil
+}
+
+// A server without an SDK on net/http, and a call whose client is sent away and polls.
+func Example() {
+	app := rejoin.NewApp(rejoin.Info{Name: "demo", Version: "1.0"}, func(ctx context.Context, r *rejoin.Request) (any, error) {
+		h := rejoin.HandleFromContext(ctx)
+		for step := range 3 {
+			// … a minute of work …
+			if err := h.Progress(float64(step+1), 3, r.Name()); err != nil {
+				return nil, err
+			}
+			_ = h.CloseStream(0) // the client polls from here on; an error means only that it stays
+		}
+		return map[string]any{"content": []any{map[string]any{"type": "text", "text": "done"}}}, nil
+	})
+	srv, err := rejoin.NewServer(app, rejoin.Config{Policy: rejoin.Policy{Retry: time.Millisecond}})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	mux := http.NewServeMux()
+	stdadapter.Register(mux, "/mcp", srv)
+	server := httptest.NewServer(mux) // in a program: http.ListenAndServe
+	defer server.Close()
+
+	ctx := context.Background()
+	s, err := client.Connect(ctx, server.URL+"/mcp", client.Config{})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	defer s.Close(ctx)
+	call, err := s.Start(ctx, "tools/call", map[string]any{"name": "export", "_meta": map[string]any{"progressToken": 1}})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	for m := range call.Messages() {
+		fmt.Println(m.Method, string(m.Params))
+	}
+	var result json.RawMessage
+	err = call.Wait(ctx, &result)
+	fmt.Println(string(result), err)
+	// Output:
+	// notifications/progress {"progressToken":1,"progress":1,"total":3,"message":"export"}
+	// notifications/progress {"progressToken":1,"progress":2,"total":3,"message":"export"}
+	// notifications/progress {"progressToken":1,"progress":3,"total":3,"message":"export"}
+	// {"content":[{"text":"done","type":"text"}]} <nil>
+}
+
+// Every contradiction is named.
+func ExampleNewServer() {
+	app := rejoin.NewApp(rejoin.Info{Name: "demo", Version: "1.0"}, func(context.Context, *rejoin.Request) (any, error) { return "ok", nil })
+	_, err := rejoin.NewServer(app, rejoin.Config{
+		KeepAlive: time.Microsecond,
+		Policy:    rejoin.Policy{Mode: rejoin.JSON, CloseAfter: 50 * time.Second},
+	})
+	fmt.Println(err)
+	// Output:
+	// rejoin: invalid configuration: KeepAlive: 1µs is less than 1 ms
+	// Policy.CloseAfter: mode JSON has no stream to close
+}
+
+// Arguments are decoded by the tool; what does not fit is told in the client's terms.
+func ExampleRequest_BindArguments() {
+	s, end, err := serving(func(_ context.Context, r *rejoin.Request) (any, error) {
+		var args struct {
+			Rows int `json:"rows"`
+		}
+		if err := r.BindArguments(&args); err != nil {
+			return nil, err
+		}
+		return map[string]int{"exported": args.Rows}, nil
+	}, rejoin.Config{}, client.Config{})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	defer end()
+	var result struct{ Exported int }
+	err = s.Do(context.Background(), "tools/call", map[string]any{"name": "export", "arguments": map[string]any{"rows": 1000}}, &result)
+	fmt.Println(result.Exported, err)
+	err = s.Do(context.Background(), "tools/call", map[string]any{"name": "export", "arguments": map[string]any{"rows": "all"}}, &result)
+	fmt.Println(err)
+	// Output:
+	// 1000 <nil>
+	// arguments of export: rows cannot be of type string (-32602)
+}
+
+// A tool lets its client go before a long wait. It needs no answer to whether that worked.
+func ExampleHandle_CloseStream() {
+	s, end, err := serving(func(ctx context.Context, _ *rejoin.Request) (any, error) {
+		h := rejoin.HandleFromContext(ctx)
+		if err := h.CloseStream(0); errors.Is(err, rejoin.ErrNotResumable) {
+			return "a client of an older version keeps its connection", nil
+		}
+		// … an hour of work …
+		return "the client was away, and came back for this", nil
+	}, rejoin.Config{Policy: soon}, client.Config{})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	defer end()
+	var result string
+	err = s.Do(context.Background(), "tools/call", map[string]any{"name": "slow"}, &result)
+	fmt.Println(result, err)
+	// Output: the client was away, and came back for this <nil>
+}
+
+// Outside a call a handle does nothing, so code that is shared needs no check.
+func ExampleHandleFromContext() {
+	h := rejoin.HandleFromContext(context.Background())
+	fmt.Println(h.Progress(1, 2, ""))
+	fmt.Println(h.CloseStream(0))
+	// Output:
+	// rejoin: the context belongs to no call of a rejoin server
+	// rejoin: the context belongs to no call of a rejoin server
+}
+
+// Progress is sent if the client asked for it, with a progressToken.
+func ExampleHandle_Progress() {
+	s, end, err := serving(func(ctx context.Context, _ *rejoin.Request) (any, error) {
+		h := rejoin.HandleFromContext(ctx)
+		return "ok", errors.Join(h.Progress(1, 2, "halfway"), h.Progress(2, 2, ""))
+	}, rejoin.Config{}, client.Config{})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	defer end()
+	for _, params := range []map[string]any{{"name": "x"}, {"name": "x", "_meta": map[string]any{"progressToken": "p"}}} {
+		call, err := s.Start(context.Background(), "tools/call", params)
+		if err != nil {
+			fmt.Println(err)
+			return
+		}
+		for m := range call.Messages() {
+			fmt.Println(string(m.Params))
+		}
+		fmt.Println(call.Wait(context.Background(), nil))
+	}
+	// Output:
+	// <nil>
+	// {"progressToken":"p","progress":1,"total":2,"message":"halfway"}
+	// {"progressToken":"p","progress":2,"total":2}
+	// <nil>
+}
+
+// A tool asks its user while the client is away: it is asked when it comes back. Bound the wait with ctx.
+func ExampleHandle_Request() {
+	s, end, err := serving(func(ctx context.Context, _ *rejoin.Request) (any, error) {
+		h := rejoin.HandleFromContext(ctx)
+		_ = h.CloseStream(0) // the client stays if this fails
+		ask, cancel := context.WithTimeout(ctx, time.Hour)
+		defer cancel()
+		var answer struct {
+			Action  string
+			Content struct{ Name string }
+		}
+		err := h.Request(ask, "elicitation/create", map[string]any{
+			"message": "Which table?",
+			"requestedSchema": map[string]any{
+				"type": "object", "properties": map[string]any{"name": map[string]any{"type": "string"}},
+			},
+		}, &answer)
+		if err != nil {
+			return nil, err
+		}
+		return answer.Action + " " + answer.Content.Name, nil
+	}, rejoin.Config{Policy: soon}, client.Config{
+		Capabilities: map[string]any{"elicitation": struct{}{}},
+		OnRequest: func(_ context.Context, method string, params json.RawMessage) (any, error) {
+			var question struct{ Message string }
+			if err := json.Unmarshal(params, &question); err != nil || method != "elicitation/create" {
+				return nil, &client.Error{Code: -32602, Message: "not understood"}
+			}
+			return map[string]any{"action": "accept", "content": map[string]any{"name": "orders, for " + question.Message}}, nil
+		},
+	})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	defer end()
+	var result string
+	err = s.Do(context.Background(), "tools/call", map[string]any{"name": "export"}, &result)
+	fmt.Println(result, err)
+	// Output: accept orders, for Which table? <nil>
+}

@@ -1,0 +1,180 @@
+//go:build nginx
+
+package proxy
+
+import (
+	"context"
+	"encoding/json"
+	"log/slog"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+	"github.com/stretchr/testify/require"
+
+	"github.com/rejoin-mcp/rejoin/client"
+)
+
+// user is a client that is connected through nginx.
+type user interface {
+	// call calls the tool. What it says on the way goes to heard.
+	call(ctx context.Context, heard func(message string)) (string, error)
+}
+
+// users are the kinds of client. told gets what is said outside of calls.
+var users = map[string]func(t *testing.T, n *nginx, told func(message string)) user{
+	"package client": func(t *testing.T, n *nginx, told func(string)) user { return connect(t, n, told) },
+	"go-sdk":         connectGoSDK,
+}
+
+// ours is package client with a record of the wire.
+type ours struct {
+	*client.Session
+	wire *record
+}
+
+func connect(t *testing.T, n *nginx, told func(string)) ours {
+	t.Helper()
+	wire := &record{changed: make(chan struct{})}
+	cfg := client.Config{
+		HTTP: n.Client, Trace: wire.add, Backoff: 20 * time.Millisecond, Attempts: 1000, Logger: slog.New(slog.DiscardHandler),
+	}
+	if told != nil {
+		cfg.OnNotification = func(_ string, params json.RawMessage) {
+			var p struct{ Data string }
+			_ = json.Unmarshal(params, &p)
+			told(p.Data)
+		}
+	}
+	s, err := client.Connect(deadline(t), n.URL, cfg)
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, s.Close(context.WithoutCancel(t.Context()))) })
+	return ours{s, wire}
+}
+
+func (u ours) call(ctx context.Context, heard func(string)) (string, error) {
+	c, err := u.Start(ctx, "tools/call", map[string]any{
+		"name": "work", "arguments": map[string]any{}, "_meta": map[string]any{"progressToken": "t"},
+	})
+	if err != nil {
+		return "", err
+	}
+	for m := range c.Messages() {
+		var p struct{ Message string }
+		_ = json.Unmarshal(m.Params, &p)
+		heard(p.Message)
+	}
+	var result struct{ Content []struct{ Text string } }
+	if err := c.Wait(ctx, &result); err != nil {
+		return "", err
+	}
+	return result.Content[0].Text, nil
+}
+
+// theirs is the official client.
+type theirs struct {
+	*mcp.ClientSession
+	heard *sink
+}
+
+func connectGoSDK(t *testing.T, n *nginx, told func(string)) user {
+	t.Helper()
+	heard := &sink{}
+	c := mcp.NewClient(&mcp.Implementation{Name: "test", Version: "1"}, &mcp.ClientOptions{
+		ProgressNotificationHandler: func(_ context.Context, r *mcp.ProgressNotificationClientRequest) { heard.put(r.Params.Message) },
+		LoggingMessageHandler: func(_ context.Context, r *mcp.LoggingMessageRequest) {
+			if text, ok := r.Params.Data.(string); ok && told != nil {
+				told(text)
+			}
+		},
+	})
+	s, err := c.Connect(deadline(t), &mcp.StreamableClientTransport{Endpoint: n.URL, HTTPClient: n.Client}, nil)
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, s.Close()) })
+	return theirs{s, heard}
+}
+
+func (u theirs) call(ctx context.Context, heard func(string)) (string, error) {
+	u.heard.set(heard)
+	params := &mcp.CallToolParams{Name: "work"}
+	params.SetProgressToken("t")
+	result, err := u.CallTool(ctx, params)
+	if err != nil {
+		return "", err
+	}
+	return result.Content[0].(*mcp.TextContent).Text, nil
+}
+
+// sink is where messages go.
+type sink struct {
+	mu sync.Mutex
+	to func(string)
+}
+
+func (s *sink) set(to func(string)) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.to = to
+}
+
+func (s *sink) put(message string) {
+	s.mu.Lock()
+	to := s.to
+	s.mu.Unlock()
+	to(message)
+}
+
+// record is what happened on the wire.
+type record struct {
+	mu      sync.Mutex
+	all     []client.TraceEvent
+	changed chan struct{}
+}
+
+func (r *record) add(e client.TraceEvent) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.all = append(r.all, e)
+	close(r.changed)
+	r.changed = make(chan struct{})
+}
+
+func (r *record) list(want func(client.TraceEvent) bool) (found []client.TraceEvent, changed <-chan struct{}) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return slices.DeleteFunc(slices.Clone(r.all), func(e client.TraceEvent) bool { return !want(e) }), r.changed
+}
+
+// wait returns once there are so many, or ctx's error.
+func (r *record) wait(ctx context.Context, count int, want func(client.TraceEvent) bool) error {
+	for {
+		found, changed := r.list(want)
+		if len(found) >= count {
+			return nil
+		}
+		select {
+		case <-changed:
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+	}
+}
+
+// polls are those of a call (the standalone stream's is asked for without one).
+func polls(stream string) func(client.TraceEvent) bool {
+	return func(e client.TraceEvent) bool {
+		return e.Kind == client.TracePoll && e.Stream == stream && e.EventID != ""
+	}
+}
+
+// broken are connections that did not end cleanly.
+func broken(e client.TraceEvent) bool { return e.Kind == client.TraceEnd && e.Err != nil }
+
+// deadline is a context for what is waited for.
+func deadline(t *testing.T) context.Context {
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	t.Cleanup(cancel)
+	return ctx
+}

@@ -1,0 +1,135 @@
+package main
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"time"
+)
+
+// started marks a process as a child: it must start none itself, whatever it takes itself for.
+const started = "REJOIN_SOAK_STARTED"
+
+// question is a line to a child's stdin, and answer the line that comes back.
+type question struct {
+	Do    string  `json:"do"`
+	Job   job     `json:"job"`
+	Sites []site  `json:"sites,omitempty"`
+	Pace  float64 `json:"pace,omitempty"`
+}
+
+type answer struct {
+	Error  string           `json:"error,omitempty"`
+	Sites  []site           `json:"sites"`
+	Sample sample           `json:"sample"`
+	Gauges gauges           `json:"gauges"`
+	Tally  map[string]int64 `json:"tally"`
+	Faults []string         `json:"faults"`
+	Active int64            `json:"active"` // clients that have not ended
+}
+
+// childMain must be called first, in tests by TestMain: a process that was started as a child does its work and ends.
+func childMain() {
+	role := os.Getenv(started)
+	if role == "" {
+		return
+	}
+	var reply func(question) (answer, error)
+	switch role {
+	case "serve":
+		reply = new(house).reply
+	case "load":
+		reply = new(crowd).reply
+	default:
+		fmt.Fprintf(os.Stderr, "nobody does %q\n", role)
+		os.Exit(2)
+	}
+	if err := converse(os.Stdin, os.Stdout, reply); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+	os.Exit(0) // nobody asks any more
+}
+
+// converse answers questions until there are none.
+func converse(in io.Reader, out io.Writer, reply func(question) (answer, error)) error {
+	questions, answers := json.NewDecoder(in), json.NewEncoder(out)
+	for {
+		var q question
+		if err := questions.Decode(&q); errors.Is(err, io.EOF) {
+			return nil
+		} else if err != nil {
+			return err
+		}
+		a, err := reply(q)
+		if err != nil {
+			a.Error = err.Error()
+		}
+		if err := answers.Encode(a); err != nil {
+			return err
+		}
+	}
+}
+
+// child is this program, started again. It ends when its stdin does, so that it does not outlive this process.
+type child struct {
+	role    string
+	cmd     *exec.Cmd
+	in      io.WriteCloser
+	answers *bufio.Reader
+}
+
+func start(ctx context.Context, role string, stderr io.Writer) (*child, error) {
+	if os.Getenv(started) != "" {
+		return nil, errors.New("a child must not start children: childMain was not called")
+	}
+	self, err := os.Executable()
+	if err != nil {
+		return nil, err
+	}
+	c := &child{role: role, cmd: exec.CommandContext(ctx, self)}
+	c.cmd.Env = append(os.Environ(), started+"="+role, "GORACE=atexit_sleep_ms=0 "+os.Getenv("GORACE"))
+	c.cmd.Stderr = stderr
+	c.cmd.WaitDelay = 5 * time.Second
+	if c.in, err = c.cmd.StdinPipe(); err != nil {
+		return nil, err
+	}
+	out, err := c.cmd.StdoutPipe()
+	if err != nil {
+		return nil, err
+	}
+	c.answers = bufio.NewReader(out)
+	return c, c.cmd.Start()
+}
+
+func (c *child) ask(q question) (answer, error) {
+	var a answer
+	if err := json.NewEncoder(c.in).Encode(q); err != nil {
+		return a, fmt.Errorf("%s: %s: %w", c.role, q.Do, err)
+	}
+	line, err := c.answers.ReadBytes('\n')
+	if err == nil {
+		err = json.Unmarshal(line, &a)
+	}
+	if err == nil && a.Error != "" {
+		err = errors.New(a.Error)
+	}
+	if err != nil {
+		return a, fmt.Errorf("%s: %s: %w", c.role, q.Do, err)
+	}
+	return a, nil
+}
+
+// end lets the child end and waits for it.
+func (c *child) end() error {
+	_ = c.in.Close() // it may have ended already
+	if err := c.cmd.Wait(); err != nil {
+		return fmt.Errorf("%s: %w", c.role, err)
+	}
+	return nil
+}

@@ -1,0 +1,45 @@
+package main
+
+import "sync"
+
+// group waits for goroutines as sync.WaitGroup does, and more may begin at any time, also while somebody waits for the last.
+type group struct {
+	mu   sync.Mutex
+	n    int
+	idle chan struct{} // closed when none is left; made when somebody waits
+}
+
+// Go runs f in a goroutine of the group.
+func (g *group) Go(f func()) {
+	g.mu.Lock()
+	g.n++
+	g.mu.Unlock()
+	go func() {
+		defer g.done()
+		f()
+	}()
+}
+
+func (g *group) done() {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.n--; g.n == 0 && g.idle != nil {
+		close(g.idle)
+		g.idle = nil
+	}
+}
+
+// Wait returns when none is left.
+func (g *group) Wait() {
+	g.mu.Lock()
+	if g.n == 0 {
+		g.mu.Unlock()
+		return
+	}
+	if g.idle == nil {
+		g.idle = make(chan struct{})
+	}
+	idle := g.idle
+	g.mu.Unlock()
+	<-idle
+}
