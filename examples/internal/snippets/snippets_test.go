@@ -19,7 +19,7 @@ func documents(t *testing.T) []string {
 	names, err := filepath.Glob(filepath.Join(root, "docs", "*.md"))
 	require.NoError(t, err)
 	require.NotEmpty(t, names)
-	for _, name := range []string{"README.md", "CONTRIBUTING.md", "RELEASING.md", "ARCHITECTURE.md", "SECURITY.md", "examples/README.md"} {
+	for _, name := range []string{"README.md", "CONTRIBUTING.md", "ARCHITECTURE.md", ".github/SECURITY.md", "examples/README.md"} {
 		names = append(names, filepath.Join(root, name))
 	}
 	return names

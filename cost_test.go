@@ -1,0 +1,166 @@
+package rejoin
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"io"
+	"net/http"
+	"runtime"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// sink is a response writer that costs nothing, so that what is counted is the handler's own.
+type sink struct {
+	header http.Header
+	body   []byte
+	status int
+}
+
+func (s *sink) Header() http.Header         { return s.header }
+func (s *sink) WriteHeader(status int)      { s.status = status }
+func (s *sink) Write(p []byte) (int, error) { s.body = append(s.body, p...); return len(p), nil }
+func (s *sink) Flush()                      {}
+
+// bench is a server with one session and a request that can be sent again and again.
+type bench struct {
+	srv  *Server
+	sink sink
+	body *bytes.Reader
+	raw  []byte
+	req  *http.Request
+}
+
+func newBench(tb testing.TB, policy Policy, call string) *bench {
+	tb.Helper()
+	return newBenchOf(tb, policy, call, func(context.Context, *Request) (any, error) {
+		return json.RawMessage(`{"content":[{"type":"text","text":"hello"}]}`), nil
+	})
+}
+
+func newBenchOf(tb testing.TB, policy Policy, call string, tool Handler) *bench {
+	tb.Helper()
+	app := NewApp(Info{Name: "bench", Version: "1"}, tool)
+	srv, err := NewServer(app, Config{Policy: policy})
+	require.NoError(tb, err)
+	b := &bench{srv: srv, body: bytes.NewReader(nil)}
+	b.post(tb, `{"jsonrpc":"2.0","id":0,"method":"initialize","params":{"protocolVersion":"2025-11-25","capabilities":{},"clientInfo":{"name":"t","version":"1"}}}`)
+	b.do()
+	require.Equal(tb, http.StatusOK, b.sink.status, string(b.sink.body))
+	session := b.sink.header.Get(sessionHeader)
+	b.post(tb, call)
+	b.req.Header.Set(sessionHeader, session)
+	return b
+}
+
+func (b *bench) post(tb testing.TB, body string) {
+	tb.Helper()
+	b.raw = []byte(body)
+	req, err := http.NewRequestWithContext(context.Background(), http.MethodPost, "/mcp", nil)
+	require.NoError(tb, err)
+	req.Header.Set("Content-Type", "application/json")
+	req.Header.Set("Accept", "application/json, text/event-stream")
+	req.Body, req.ContentLength = io.NopCloser(b.body), int64(len(b.raw))
+	b.req = req
+	b.sink.header = http.Header{}
+}
+
+func (b *bench) do() {
+	b.body.Reset(b.raw)
+	clear(b.sink.header)
+	b.sink.body = b.sink.body[:0]
+	b.srv.Serve(&b.sink, b.req)
+}
+
+const echoCall = `{"jsonrpc":"2.0","id":7,"method":"tools/call","params":{"name":"echo","arguments":{"text":"hello"},"_meta":{"progressToken":1}}}`
+
+// The budget of the handler alone: what it allocates for one call, its tool's goroutine included, net/http's own work not.
+func TestAllocationBudget(t *testing.T) {
+	for _, tt := range []struct {
+		name   string
+		policy Policy
+		want   string
+		budget float64
+	}{
+		{"JSON", Policy{}, `"result"`, 16},
+		{"SSE, stored and primed", Policy{Mode: SSE, StreamAfter: 1 << 40}, "retry: ", 20},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			b := newBench(t, tt.policy, echoCall)
+			b.do()
+			require.Contains(t, string(b.sink.body), tt.want)
+			got := testing.AllocsPerRun(500, b.do)
+			t.Logf("%v allocations", got)
+			require.LessOrEqual(t, got, tt.budget)
+		})
+	}
+}
+
+func BenchmarkCall(b *testing.B) {
+	for _, mode := range []struct {
+		name   string
+		policy Policy
+	}{{"JSON", Policy{}}, {"SSE", Policy{Mode: SSE}}} {
+		b.Run(mode.name, func(b *testing.B) {
+			s := newBench(b, mode.policy, echoCall)
+			b.ReportAllocs()
+			for b.Loop() {
+				s.do()
+			}
+		})
+	}
+}
+
+// 10,000 notifications of one call, as fast as its tool can send them.
+func BenchmarkProgress(b *testing.B) {
+	const events = 10_000
+	s := newBenchOf(b, Policy{}, echoCall, func(ctx context.Context, _ *Request) (any, error) {
+		h := HandleFromContext(ctx)
+		for i := range events {
+			if err := h.Progress(float64(i), events, "step"); err != nil {
+				return nil, err
+			}
+		}
+		return struct{}{}, nil
+	})
+	b.ReportAllocs()
+	for b.Loop() {
+		s.do()
+	}
+	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/events, "ns/event")
+}
+
+// TestIdleSessionsAreSmall: a session that does nothing holds little, however much its client sent to open it. Others run beside this, so
+// the limit is far from what is measured, and far below what the bodies are.
+func TestIdleSessionsAreSmall(t *testing.T) {
+	const sessions, body, limit = 300, 64 << 10, 16 << 10
+	b := newBench(t, Policy{}, echoCall)
+	open := `{"jsonrpc":"2.0","id":0,"method":"initialize","params":{"protocolVersion":"2025-11-25","capabilities":{"experimental":{"x":"` +
+		strings.Repeat("x", body) + `"}},"clientInfo":{"name":"t","version":"1"}}}`
+	held := func() int64 {
+		runtime.GC()
+		runtime.GC() // the first one only empties pools halfway
+		var m runtime.MemStats
+		runtime.ReadMemStats(&m)
+		return int64(m.HeapAlloc)
+	}
+	before := held()
+	for range sessions {
+		b.post(t, open)
+		b.do()
+		require.Equal(t, http.StatusOK, b.sink.status)
+	}
+	share := (held() - before) / sessions
+	t.Logf("%d bytes", share)
+	require.Less(t, share, int64(limit))
+	for _, s := range b.srv.all() {
+		require.True(t, bytes.Equal([]byte(`{"name":"t","version":"1"}`), s.clientInfo()), "what is kept of it")
+		require.Empty(t, s.outs)
+		require.Empty(t, s.conns)
+		require.Len(t, s.streams, 1)
+		require.Equal(t, 1, cap(s.streams))
+	}
+}

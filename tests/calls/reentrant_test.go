@@ -1,0 +1,225 @@
+package calls_test
+
+import (
+	"context"
+	"encoding/json"
+	"log/slog"
+	"net/http"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/rejoin-mcp/rejoin"
+	stdadapter "github.com/rejoin-mcp/rejoin/adapters/stdlib"
+	"github.com/rejoin-mcp/rejoin/eventstore"
+	"github.com/rejoin-mcp/rejoin/rejointest"
+	"github.com/rejoin-mcp/rejoin/tests/internal/kit"
+)
+
+// visitor is code of a user's that looks at the server, wherever it is called from. Where the server holds a lock meanwhile, it never
+// comes back.
+type visitor struct {
+	srv  *rejoin.Server
+	mu   sync.Mutex
+	seen map[string]bool
+}
+
+func (v *visitor) visit(where string) {
+	v.mu.Lock()
+	v.seen[where] = true
+	v.mu.Unlock()
+	if v.srv == nil {
+		return
+	}
+	v.srv.Stats()
+	for info := range v.srv.Sessions() {
+		_ = v.srv.CloseStream(info.Ref, 0) // no stream's name
+	}
+}
+
+// Its store, its log handler and its response writer.
+type (
+	visitorStore struct {
+		eventstore.Store
+		v    *visitor
+		fail bool
+	}
+	visitorEvents struct {
+		eventstore.Log
+		s *visitorStore
+	}
+	visitorLogger struct {
+		slog.Handler
+		v *visitor
+	}
+	visitorWriter struct {
+		http.ResponseWriter
+		v *visitor
+	}
+)
+
+func (s *visitorStore) Log(k eventstore.Key) eventstore.Log {
+	s.v.visit("Store.Log")
+	return visitorEvents{s.Store.Log(k), s}
+}
+
+func (s *visitorStore) DropSession(ctx context.Context, session string) error {
+	s.v.visit("Store.DropSession")
+	return s.Store.DropSession(ctx, session)
+}
+
+func (l visitorEvents) Append(ctx context.Context, seq uint64, data []byte, seal bool) error {
+	l.s.v.visit("Log.Append")
+	if l.s.fail && strings.Contains(string(data), "fail") {
+		return kit.ErrStore
+	}
+	if l.s.fail && strings.Contains(string(data), "full") {
+		return eventstore.ErrFull
+	}
+	return l.Log.Append(ctx, seq, data, seal)
+}
+
+func (l visitorEvents) Read(ctx context.Context, after uint64, buf []eventstore.Event) (int, eventstore.State, error) {
+	l.s.v.visit("Log.Read")
+	return l.Log.Read(ctx, after, buf)
+}
+
+func (l visitorEvents) Mark(m eventstore.Mark) {
+	l.s.v.visit("Log.Mark")
+	l.Log.Mark(m)
+}
+
+func (l visitorEvents) Drop(ctx context.Context) error {
+	l.s.v.visit("Log.Drop")
+	return l.Log.Drop(ctx)
+}
+
+func (h visitorLogger) Enabled(context.Context, slog.Level) bool { return true }
+
+func (h visitorLogger) Handle(_ context.Context, r slog.Record) error {
+	h.v.visit("log: " + r.Message)
+	return nil
+}
+
+func (w visitorWriter) Write(p []byte) (int, error) {
+	w.v.visit("Write")
+	return w.ResponseWriter.Write(p)
+}
+
+func (w visitorWriter) WriteHeader(status int) {
+	w.v.visit("WriteHeader")
+	w.ResponseWriter.WriteHeader(status)
+}
+
+func (w visitorWriter) Flush() {
+	w.v.visit("Flush")
+	w.ResponseWriter.(http.Flusher).Flush()
+}
+
+// Invariant 9: no store call, network write or user code runs under a lock: each of them may look at the server.
+func TestNothingOfAUsersRunsUnderALock(t *testing.T) {
+	defer time.AfterFunc(time.Minute, func() { panic("a lock is held while user code runs") }).Stop() // of the real clock
+	kit.Bubble(t, func(t *testing.T) {
+		v := &visitor{seen: map[string]bool{}}
+		store := &visitorStore{Store: eventstore.NewMemory(eventstore.MemoryConfig{}), v: v, fail: true}
+		var calls []*rejoin.Call
+		app := &kit.Fake{
+			OnOpen: func(*http.Request, *rejoin.Session) (rejoin.AppSession, error) {
+				v.visit("App.Open")
+				return &kit.Fake{
+					OnRequest: func(c *rejoin.Call) {
+						v.visit("AppSession.Request")
+						switch c.Method() {
+						case "x":
+							calls = append(calls, c)
+						default:
+							kit.Accept(c)
+						}
+					},
+					OnNotification: func(*rejoin.Notification) { v.visit("AppSession.Notification") },
+					OnEnded:        func(error) { v.visit("AppSession.Ended") },
+				}, nil
+			},
+		}
+		c := rejointest.New(t, app, rejointest.Config{
+			Server: rejoin.Config{
+				Store: store, Logger: slog.New(visitorLogger{v: v}), KeepAlive: time.Second,
+				Policy:    rejoin.Policy{Retain: time.Second, MaxRuntime: time.Hour},
+				PolicyFor: func(_ rejoin.RequestInfo, p rejoin.Policy) rejoin.Policy { v.visit("PolicyFor"); return p },
+				Principal: func(*http.Request) string { v.visit("Principal"); return "" },
+				CanPoll:   func(json.RawMessage) bool { v.visit("CanPoll"); return false },
+			},
+			Handler: func(s *rejoin.Server) http.Handler {
+				v.srv = s
+				h := stdadapter.New(s)
+				return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { h.ServeHTTP(visitorWriter{w, v}, r) })
+			},
+			OnRequest: func(string, json.RawMessage) (any, error) { return nil, nil },
+		})
+		start := func() (*rejointest.Call, *rejoin.Call) {
+			call := c.Start("x", nil)
+			return call, calls[len(calls)-1]
+		}
+		listen := c.Listen()
+		call, x := start()
+		require.NoError(t, x.Handle().Notify("notifications/x", nil))
+		x.Handle().Session().Ask(x.Context(), "roots/list", nil, func(json.RawMessage, error) { v.visit("reply") })
+		require.NoError(t, x.Handle().CloseStream(0))
+		call.Poll()
+		require.NoError(t, x.Reply(nil))
+		call.Result()
+		call.Cut()
+
+		call, x = start()
+		require.ErrorIs(t, x.Handle().Notify("notifications/full", nil), rejoin.ErrFull)
+		for range 2 { // the second waits for its turn
+			go func() { _ = x.Handle().Notify("notifications/full", nil) }()
+		}
+		synctest.Wait()
+		require.NoError(t, x.Handle().Notify("notifications/fail", nil))
+		require.ErrorIs(t, x.Handle().CloseStream(0), rejoin.ErrNotResumable)
+		call.Cancel("")
+		_, x = start()
+		require.NoError(t, x.Handle().SetPolicy(rejoin.Policy{MaxRuntime: time.Second}))
+		kit.Elapse(time.Minute)
+		listen.Poll()
+		_, _ = start()
+		c.Delete()
+
+		for _, what := range []string{
+			"Store.Log", "Store.DropSession", "Log.Append", "Log.Read", "Log.Mark", "Log.Drop", "Write", "WriteHeader", "Flush", "App.Open",
+			"AppSession.Request", "AppSession.Notification", "AppSession.Ended", "PolicyFor", "Principal", "CanPoll", "reply",
+		} {
+			require.True(t, v.seen[what], "the test does not get to %s", what)
+		}
+		logged := 0
+		for what := range v.seen {
+			if strings.HasPrefix(what, "log: ") {
+				logged++
+			}
+		}
+		require.GreaterOrEqual(t, logged, 3, "%v", v.seen)
+	})
+}
+
+// Nor is the log handler called under a lock where a message is given up that had to wait for its turn.
+func TestTheLogOfAnUnsentMessageRunsUnderNoLock(t *testing.T) {
+	defer time.AfterFunc(time.Minute, func() { panic("a lock is held while user code runs") }).Stop() // of the real clock
+	kit.Bubble(t, func(t *testing.T) {
+		v := &visitor{seen: map[string]bool{}}
+		app, next := kit.Puppets()
+		store := kit.NewStuckStore(t)
+		store.Store = kit.FullStore{Store: store.Store, N: 2}
+		c := rejointest.New(t, app, rejointest.Config{Server: rejoin.Config{Store: store, Logger: slog.New(visitorLogger{v: v})}})
+		v.srv = c.Server()
+		_, tool := kit.StuckCall(t, c, next, store)
+		require.NoError(t, tool.Notify("notifications/x", nil), "it waits")
+		store.GoOn()
+		synctest.Wait()
+		require.True(t, v.seen["log: rejoin: a message was lost after its sender had gone on (said once)"], "%v", v.seen)
+	})
+}

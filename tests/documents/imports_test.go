@@ -1,0 +1,62 @@
+package documents_test
+
+import (
+	"os/exec"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+const module = "github.com/rejoin-mcp/rejoin"
+
+// others are what adapters, and the kit of these tests, may import besides.
+var others = map[string]string{
+	"/adapters/chi":       "github.com/go-chi/chi/v5",
+	"/adapters/echo":      "github.com/labstack/echo/v4",
+	"/adapters/gin":       "github.com/gin-gonic/gin",
+	"/tests/internal/kit": "github.com/stretchr/testify/",
+}
+
+// Who may import whom: see ARCHITECTURE.md.
+func TestImports(t *testing.T) {
+	allowed := map[string][]string{
+		"/core":                      nil,
+		"/internal/jsonrpc":          nil,
+		"/internal/sse":              nil,
+		"/eventstore":                nil,
+		"/eventstore/storetest":      {"/eventstore"},
+		"":                           {"/core", "/internal/jsonrpc", "/internal/sse", "/eventstore"},
+		"/adapters/stdlib":           {""},
+		"/adapters/internal/mounted": {"", "/rejointest"},
+		"/adapters/chi":              {""},
+		"/adapters/echo":             {""},
+		"/adapters/gin":              {""},
+		"/adapters/adaptertest":      {"", "/rejointest", "/internal/sse"},
+		"/client":                    {"/internal/jsonrpc", "/internal/sse"},
+		"/tests/internal/kit":        {"", "/eventstore", "/eventstore/storetest", "/rejointest"},
+		"/rejointest":                {"", "/core", "/internal/jsonrpc", "/internal/sse", "/eventstore", "/adapters/stdlib"},
+	}
+	out, err := exec.Command("go", "list", "-f", `{{if .GoFiles}}{{.ImportPath}} {{join .Imports " "}}{{end}}`, "./...").Output()
+	require.NoError(t, err, "the go command is needed")
+	seen := 0
+	for line := range strings.Lines(string(out)) {
+		fields := strings.Fields(line)
+		pkg := strings.TrimPrefix(fields[0], module)
+		mine, known := allowed[pkg]
+		require.True(t, known, "package %q is not in the table: say what it may import", fields[0])
+		seen++
+		for _, imported := range fields[1:] {
+			if path, ours := strings.CutPrefix(imported, module); ours {
+				require.Contains(t, mine, path, "%s must not import %s", fields[0], imported)
+				continue
+			}
+			first, _, _ := strings.Cut(imported, "/")
+			if other, ok := others[pkg]; ok && strings.HasPrefix(imported, other) {
+				continue
+			}
+			require.NotContains(t, first, ".", "%s must use the standard library only, not %s", fields[0], imported)
+		}
+	}
+	require.Len(t, allowed, seen, "a package of the table is gone")
+}

@@ -1,0 +1,56 @@
+package kit
+
+import (
+	"bytes"
+	"runtime"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+// RequireRested requires that no more goroutines of the bubble run than when it rested.
+func RequireRested(t *testing.T, resting int) {
+	t.Helper()
+	running := Goroutines()
+	require.LessOrEqual(t, len(running), resting, strings.Join(running, "\n\n"))
+}
+
+func Goroutine() string {
+	var buf [64]byte
+	return string(bytes.Fields(buf[:runtime.Stack(buf[:], false)])[1])
+}
+
+// Bubble runs a test in virtual time.
+func Bubble(t *testing.T, f func(*testing.T)) {
+	t.Helper()
+	synctest.Test(t, f)
+}
+
+// Goroutines are the stacks of what runs in this test's bubble: unlike runtime.NumGoroutine it counts neither the finalizers nor other tests.
+// It lets all of them come to rest first.
+func Goroutines() []string {
+	synctest.Wait()
+	buf := make([]byte, 1<<20)
+	all := strings.Split(string(buf[:runtime.Stack(buf, true)]), "\n\n")
+	_, rest, _ := strings.Cut(all[0], "synctest bubble ") // the first is the one that asks
+	number, _, _ := strings.Cut(rest, "]")
+	return slices.DeleteFunc(all, func(stack string) bool {
+		head, _, _ := strings.Cut(stack, "\n")
+		return number == "" || !strings.Contains(head, "synctest bubble "+number+"]")
+	})
+}
+
+// Elapse lets virtual time pass, for a test or a tool in a bubble.
+func Elapse(d time.Duration) { <-time.After(d) }
+
+// AtOnce fails the test if f takes time.
+func AtOnce(t *testing.T, what string, f func()) {
+	t.Helper()
+	began := time.Now()
+	f()
+	require.Zero(t, time.Since(began), "%s waits for the store", what)
+}

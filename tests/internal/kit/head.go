@@ -1,0 +1,35 @@
+package kit
+
+import (
+	"net/http"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// HeadFields are those of an answer's head that this server ever sets. What is not expected must not be there.
+var HeadFields = []string{
+	"Content-Type", "Allow", "Retry-After", "Cache-Control", "X-Accel-Buffering", "Mcp-Session-Id", "Mcp-Protocol-Version", "Last-Event-Id",
+	"Location", "Content-Encoding",
+}
+
+// RequireHead checks a head; want are names and values in turn.
+func RequireHead(t *testing.T, head http.Header, want ...string) {
+	t.Helper()
+	expected := http.Header{}
+	for i := 0; i < len(want); i += 2 {
+		expected.Set(want[i], want[i+1])
+	}
+	for _, name := range HeadFields {
+		require.Equal(t, expected[name], head[name], "the header field %s", name)
+	}
+}
+
+// RequireStream checks that an answer is a stream, and its head.
+func RequireStream(t *testing.T, res *http.Response) {
+	t.Helper()
+	require.Equal(t, http.StatusOK, res.StatusCode)
+	RequireHead(t, res.Header, StreamHead...)
+}
+
+var StreamHead = []string{"Content-Type", "text/event-stream", "Cache-Control", "no-cache, no-transform", "X-Accel-Buffering", "no"}

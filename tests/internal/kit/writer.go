@@ -1,0 +1,68 @@
+package kit
+
+import (
+	"errors"
+	"net/http"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/rejoin-mcp/rejoin"
+)
+
+type ReaderFunc func([]byte) (int, error)
+
+func (f ReaderFunc) Read(p []byte) (int, error) { return f(p) }
+
+// CheckedWriter fails the test when anybody but the goroutine that serves touches it, or somebody after the handler.
+type CheckedWriter struct {
+	http.ResponseWriter
+	T     *testing.T
+	Owner string
+	Mu    sync.Mutex
+	Over  bool
+}
+
+func (w *CheckedWriter) check(what string) {
+	w.Mu.Lock()
+	defer w.Mu.Unlock()
+	if g := Goroutine(); g != w.Owner {
+		w.T.Errorf("%s by goroutine %s, and not by %s, which serves the request", what, g, w.Owner)
+	}
+	if w.Over {
+		w.T.Errorf("%s after the handler has returned", what)
+	}
+}
+
+func (w *CheckedWriter) Header() http.Header { w.check("Header"); return w.ResponseWriter.Header() }
+
+func (w *CheckedWriter) WriteHeader(s int) { w.check("WriteHeader"); w.ResponseWriter.WriteHeader(s) }
+
+func (w *CheckedWriter) Write(p []byte) (int, error) {
+	w.check("Write")
+	return w.ResponseWriter.Write(p)
+}
+
+func (w *CheckedWriter) Flush() { w.check("Flush"); w.ResponseWriter.(http.Flusher).Flush() }
+
+func (w *CheckedWriter) SetWriteDeadline(d time.Time) error {
+	w.check("SetWriteDeadline")
+	return http.NewResponseController(w.ResponseWriter).SetWriteDeadline(d)
+}
+
+type BrokenWriter struct{ Response }
+
+func (w *BrokenWriter) Write([]byte) (int, error) { return 0, errors.New("broken pipe") }
+
+// Buffering hides from the server that responses can be flushed, while the test says so: as a middleware does that gathers whole
+// responses.
+type Buffering struct{ On bool }
+
+func (b *Buffering) Handler(s *rejoin.Server) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if b.On {
+			w = struct{ http.ResponseWriter }{w}
+		}
+		s.Serve(w, r)
+	})
+}

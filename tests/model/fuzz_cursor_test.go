@@ -1,0 +1,93 @@
+package model_test
+
+import (
+	"net/http"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/rejoin-mcp/rejoin/tests/internal/kit"
+)
+
+// FuzzCursor comes back with anything. What the session never issued is refused, in the same words whatever it is; the rest is served
+// from where it says. A cursor may name what is in the world, as {A1.0};
+// flip changes one byte of it.
+func FuzzCursor(f *testing.F) {
+	for _, cursor := range []string{
+		"{A1.0}", "{A1.1}", "{A2.0}", "{A2.1}", "{A3.0}", "{A3.1}", "{A0.0}", "{A0.1}", "{A0.2}", "{F1.0}", "{F3.1}", "{B1.0}", "{A1.1}0", "{A1.1}.z", "{A1.1}.0z", "{A1.1}.A", "{A1.1}.zA",
+		"0{A1.1}", "{A1.1}{A1.1}", "garbage", "17", "AAAAAAAAAAAAAAAAAAAAAA.0", "AAAAAAAAAAAAAAAAAAAAAB.0", " {A1.1}", "{A2.1}8446744073709551616",
+	} {
+		f.Add(cursor, uint8(0), uint8(0))
+	}
+	for at := range uint8(30) { // near misses; at 21 are the bits that the name has to spare
+		f.Add("{A1.0}", at, uint8(3))
+		f.Add("{A1.1}", at, uint8(15))
+	}
+	f.Fuzz(func(t *testing.T, cursor string, at, flip uint8) {
+		kit.Bubble(t, func(t *testing.T) {
+			w := newFuzzWorld(t, 0)
+			a := w.members[0]
+			streams := map[string]uint64{} // the last sequence of each
+			standalone, leave := w.get(a, "")
+			for i, id := range eventIDsIn(standalone.text()) {
+				w.tokens = append(w.tokens, "{A0."+strconv.Itoa(i)+"}", id)
+				streams[id[:22]] = 2
+			}
+			for i, r := range a.running {
+				streams[eventIDsIn(r.answer.text())[0][:22]] = []uint64{2, 2, 1}[i]
+			}
+			sealed := eventIDsIn(a.running[1].answer.text())[0][:22]
+			cursor = strings.NewReplacer(w.tokens...).Replace(cursor)
+			if cursor == "" {
+				return
+			}
+			bytes := []byte(cursor)
+			bytes[int(at)%len(bytes)] ^= flip
+			cursor = string(bytes)
+			got, cancel := w.get(a, cursor)
+			seq, known := canonical(cursor, streams)
+			switch {
+			case !known:
+				w.refused(got, "")
+				require.Equal(w.t, http.StatusBadRequest, got.Status, cursor)
+				require.JSONEq(w.t, `{"jsonrpc":"2.0","id":null,"error":{"code":-32600,"message":"Last-Event-ID: this session never sent such an event id","data":{"reason":"unknown"}}}`,
+					got.text())
+				require.False(w.t, standalone.Ended, "nothing was taken over")
+			case cursor[:22] == sealed && seq == 2:
+				require.Equal(w.t, http.StatusNoContent, got.Status)
+			default:
+				require.Equal(w.t, http.StatusOK, got.Status, cursor)
+				read := readStream(w.t, got.text(), true)
+				require.Equal(w.t, cursor[:22], read.stream)
+				require.Equal(w.t, seq, read.from)
+				require.Len(w.t, read.messages, int(streams[read.stream]-seq))
+			}
+			got.finish(w.t, cancel)
+			leave()
+			w.proveAlive(w.foreign)
+		})
+	})
+}
+
+// canonical reads a cursor, in another way than the server does: by writing it.
+func canonical(cursor string, streams map[string]uint64) (seq uint64, ok bool) {
+	for name, last := range streams {
+		rest, mine := strings.CutPrefix(cursor, name+".")
+		if !mine {
+			continue
+		}
+		number, nonce, primer := strings.Cut(rest, ".")
+		n, err := strconv.ParseUint(nonce, 36, 64)
+		if primer && (err != nil || strconv.FormatUint(n, 36) != nonce) {
+			return 0, false
+		}
+		for seq := range last + 1 {
+			if strconv.FormatUint(seq, 10) == number {
+				return seq, true
+			}
+		}
+	}
+	return 0, false
+}

@@ -1,0 +1,10 @@
+// Package operation_test is about running a server: draining, shutting down, replicas, and what an operator sees and does.
+package operation_test
+
+import (
+	"testing"
+
+	"github.com/rejoin-mcp/rejoin/tests/internal/kit"
+)
+
+func TestMain(m *testing.M) { kit.Main(m) }

@@ -1,0 +1,310 @@
+package store_test
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/rejoin-mcp/rejoin"
+	"github.com/rejoin-mcp/rejoin/eventstore"
+	"github.com/rejoin-mcp/rejoin/eventstore/storetest"
+	"github.com/rejoin-mcp/rejoin/rejointest"
+	"github.com/rejoin-mcp/rejoin/tests/internal/kit"
+)
+
+// Invariant 8: what a client has not fetched of a running request is never evicted. The tool is told that there is no room, and its
+// response is taken all the same.
+func TestAFullLogOfARunningRequest(t *testing.T) {
+	for _, version := range []string{kit.Polling, kit.Legacy} {
+		kit.Bubble(t, func(t *testing.T) {
+			app, next := kit.Puppets()
+			store := eventstore.NewMemory(eventstore.MemoryConfig{SessionBytes: 64 << 10})
+			c := rejointest.New(t, app, rejointest.Config{Version: version, Server: rejoin.Config{Store: store}})
+			call := c.CallTool("x", nil)
+			tool := next()
+			require.NoError(t, tool.Progress(0, 0, ""))
+			synctest.Wait()
+			call.Cut()
+			n := kit.Fill(t, tool, 1)
+			require.Greater(t, n, 40)
+			require.ErrorIs(t, tool.Request(context.Background(), "roots/list", map[string]string{"x": strings.Repeat("x", 1000)}, nil), rejoin.ErrFull)
+			require.EqualValues(t, 2, c.Server().Stats().Full, "counted")
+			require.NoError(t, tool.Cause(), "the call goes on")
+			require.Zero(t, c.Server().Stats().Evicted)
+
+			call.Poll() // all that was taken
+			require.Equal(t, kit.UpTo(n+1), kit.Progress(t, call.Messages()))
+			require.Zero(t, kit.Fill(t, tool, n+1), "it was written, but may have been lost on the way")
+			call.Poll() // acknowledges it
+			more := kit.Fill(t, tool, n+1)
+			require.Greater(t, more, 40, "so there is room again")
+			require.Equal(t, kit.UpTo(1+n+more), kit.Progress(t, call.Messages()))
+
+			call.Cut()
+			tool.Returns(strings.Repeat("y", 100_000))
+			call.Poll()
+			require.Len(t, string(call.Result()), 100_002, "the response is always taken")
+			require.Equal(t, kit.UpTo(1+n+more), kit.Progress(t, call.Messages()), "and nothing before it is lost")
+		})
+	}
+}
+
+// A log that is full delays nobody and leaves no gap: the next event that is taken has the next number.
+func TestNoGapWhereThereWasNoRoom(t *testing.T) {
+	kit.Bubble(t, func(t *testing.T) {
+		app, next := kit.Puppets()
+		store := eventstore.NewMemory(eventstore.MemoryConfig{SessionBytes: 64 << 10})
+		c := rejointest.New(t, app, rejointest.Config{Server: rejoin.Config{Store: store}})
+		call := c.CallTool("x", nil)
+		tool := next()
+		n := kit.Fill(t, tool, 0)
+		require.NoError(t, tool.CloseStream(0), "it can still be closed")
+		require.NoError(t, tool.Progress(float64(n), 0, ""), "something small fits")
+		synctest.Wait()
+		require.True(t, strings.HasSuffix(kit.Last(call), fmt.Sprintf(" %d:progress retry closed", n)), kit.Last(call))
+		call.Poll()
+		require.Equal(t, fmt.Sprintf("200 sse primer@%d %d:progress open", n, n+1), kit.Last(call))
+	})
+}
+
+// A store that will not take even the response does not keep it from the client.
+func TestAStoreThatRefusesTheResponse(t *testing.T) {
+	kit.Bubble(t, func(t *testing.T) {
+		app, next := kit.Puppets()
+		store := kit.FullStore{Store: eventstore.NewMemory(eventstore.MemoryConfig{}), N: 1, SealsToo: true}
+		c := rejointest.New(t, app, rejointest.Config{Server: rejoin.Config{Store: store}})
+		call := c.CallTool("x", nil)
+		tool := next()
+		require.NoError(t, tool.Progress(0, 0, ""))
+		require.ErrorIs(t, tool.Progress(1, 0, ""), rejoin.ErrFull)
+		tool.Returns("done")
+		require.Equal(t, "200 sse primer@0 1:progress -:result closed", kit.Last(call))
+	})
+}
+
+// A message may be as large as 16 MiB. A response that is larger becomes an error.
+func TestMessagesThatAreTooLarge(t *testing.T) {
+	kit.Bubble(t, func(t *testing.T) {
+		app, next := kit.Puppets()
+		c := rejointest.New(t, app, rejointest.Config{Server: rejoin.Config{Store: eventstore.NewMemory(eventstore.MemoryConfig{SessionBytes: -1})}})
+		call := c.CallTool("x", nil)
+		tool := next()
+		huge := json.RawMessage(`"` + strings.Repeat("x", 16<<20) + `"`)
+		require.ErrorIs(t, tool.Notify("notifications/x", huge), rejoin.ErrTooLarge)
+		require.ErrorIs(t, tool.Request(context.Background(), "roots/list", huge, nil), rejoin.ErrTooLarge)
+		tool.Returns(huge)
+		e := call.Err()
+		require.Equal(t, rejoin.CodeInternal, e.Code)
+		require.Contains(t, e.Message, "16 MiB")
+	})
+}
+
+// failing is a store in which operations of one kind fail, from the n-th to the last-th; 0: for ever.
+func failing(op string, n, last int) eventstore.Store {
+	return storetest.Faulty(eventstore.NewMemory(eventstore.MemoryConfig{}), func(what string, i int) error {
+		if what == op && i >= n && (last == 0 || i <= last) {
+			return kit.ErrStore
+		}
+		return nil
+	})
+}
+
+// Invariant 8: a store that fails hangs nobody. The stream goes on, without ids, so its client must not be sent away.
+func TestAStoreThatFails(t *testing.T) {
+	for _, test := range []struct {
+		from int // append
+		want string
+	}{
+		{1, "200 sse primer@0 -:progress -:progress -:result closed"},
+		{2, "200 sse primer@0 1:progress -:progress -:result closed"},
+		{3, "200 sse primer@0 1:progress 2:progress -:result closed"},
+	} {
+		kit.Bubble(t, func(t *testing.T) {
+			app, next := kit.Puppets()
+			c := rejointest.New(t, app, rejointest.Config{Server: rejoin.Config{Store: failing("append", test.from, 0)}})
+			call := c.CallTool("x", nil)
+			tool := next()
+			for i := range 2 {
+				require.NoError(t, tool.Progress(float64(i), 0, ""))
+				if i+1 >= test.from {
+					require.False(t, tool.Resumable())
+					require.ErrorIs(t, tool.CloseStream(0), rejoin.ErrNotResumable)
+				} else {
+					require.True(t, tool.Resumable())
+				}
+			}
+			tool.Returns("done")
+			require.Equal(t, test.want, kit.Last(call))
+			require.Equal(t, `"done"`, string(call.Result()))
+			require.NotZero(t, c.Server().Stats().StoreFailed)
+		})
+	}
+}
+
+// A store that panics has failed as well: the stream goes on, whoever sends on it next does not wait for ever, and the process lives.
+func TestAStoreThatPanics(t *testing.T) {
+	for _, test := range []struct {
+		op     string
+		want   string
+		failed int64
+	}{
+		{"append", "200 sse primer@0 1:progress -:progress -:progress -:result closed", 1},
+		{"read", "200 sse primer@0 1:error(-32603,2) store closed", 1},
+		{"mark", "200 sse primer@0 1:progress 2:progress 3:progress 4:result closed", 0},
+		{"drop", "200 sse primer@0 1:progress 2:progress 3:progress 4:result closed", 0},
+	} {
+		t.Run(test.op, func(t *testing.T) {
+			kit.Bubble(t, func(t *testing.T) {
+				app, next := kit.Puppets()
+				store := panicking{eventstore.NewMemory(eventstore.MemoryConfig{}), test.op}
+				c := rejointest.New(t, app, rejointest.Config{Server: rejoin.Config{Store: store, Logger: kit.QuietLogger()}})
+				call := c.CallTool("x", nil)
+				tool := next()
+				for i := range 3 {
+					require.NoError(t, tool.Progress(float64(i), 0, ""))
+				}
+				tool.Returns("done")
+				require.Equal(t, test.want, kit.Last(call))
+				require.Equal(t, test.failed, c.Server().Stats().StoreFailed)
+				c.Delete()
+				require.Zero(t, c.Server().Stats().Sessions)
+				if test.op == "drop" {
+					require.Positive(t, c.Server().Stats().StoreFailed)
+				}
+			})
+		})
+	}
+}
+
+// panicking is a store that panics in one of its operations: always, but for append only at the second event of a log.
+type panicking struct {
+	eventstore.Store
+	op string
+}
+
+func (s panicking) in(op string) {
+	if s.op == op {
+		panic("the store is broken")
+	}
+}
+
+func (s panicking) Log(k eventstore.Key) eventstore.Log { return panickingLog{s.Store.Log(k), s} }
+
+func (s panicking) DropSession(ctx context.Context, session string) error {
+	s.in("drop")
+	return s.Store.DropSession(ctx, session)
+}
+
+type panickingLog struct {
+	eventstore.Log
+	panicking
+}
+
+func (l panickingLog) Append(ctx context.Context, seq uint64, data []byte, seal bool) error {
+	if seq == 2 {
+		l.in("append")
+	}
+	return l.Log.Append(ctx, seq, data, seal)
+}
+
+func (l panickingLog) Read(ctx context.Context, after uint64, buf []eventstore.Event) (int, eventstore.State, error) {
+	l.in("read")
+	return l.Log.Read(ctx, after, buf)
+}
+
+func (l panickingLog) Mark(m eventstore.Mark) {
+	l.in("mark")
+	l.Log.Mark(m)
+}
+
+func (l panickingLog) Drop(ctx context.Context) error {
+	l.in("drop")
+	return l.Log.Drop(ctx)
+}
+
+// Where the store has recovered, the streams that it failed stay as they are, and others are as always.
+func TestAStoreThatFailsOnce(t *testing.T) {
+	kit.Bubble(t, func(t *testing.T) {
+		app, next := kit.Puppets()
+		c := rejointest.New(t, app, rejointest.Config{Server: rejoin.Config{Store: failing("append", 2, 2)}})
+		for _, want := range []string{
+			"200 sse primer@0 1:progress -:progress -:progress -:result closed",
+			"200 sse primer@0 1:progress 2:progress 3:progress 4:result closed",
+		} {
+			call := c.CallTool("x", nil)
+			tool := next()
+			for i := range 3 {
+				require.NoError(t, tool.Progress(float64(i), 0, ""))
+			}
+			tool.Returns("done")
+			require.Equal(t, want, kit.Last(call))
+		}
+	})
+}
+
+// CloseAfter does not send a client away that could not come back; one that is away when the store fails still gets everything.
+func TestAStoreThatFailsWhileTheClientIsAway(t *testing.T) {
+	kit.Bubble(t, func(t *testing.T) {
+		app, next := kit.Puppets()
+		c := rejointest.New(t, app, rejointest.Config{Server: rejoin.Config{
+			KeepAlive: -1, Store: failing("append", 3, 0), Policy: rejoin.Policy{CloseAfter: time.Minute},
+		}})
+		call := c.CallTool("x", nil)
+		tool := next()
+		require.NoError(t, tool.Progress(0, 0, ""))
+		call.WaitClosed()
+		require.NoError(t, tool.Progress(1, 0, ""))
+		require.NoError(t, tool.Progress(2, 0, ""))
+		require.NoError(t, tool.Progress(3, 0, ""))
+		call.Poll()
+		require.Equal(t, "200 sse primer@1 2:progress -:progress -:progress open", kit.Last(call))
+		kit.Elapse(time.Hour / 2)
+		tool.Returns("done")
+		require.Equal(t, "200 sse primer@1 2:progress -:progress -:progress -:result closed", kit.Last(call))
+		require.Equal(t, kit.UpTo(4), kit.Progress(t, call.Messages()))
+	})
+}
+
+// A client that is promised what was kept, and cannot be given it, gets an error for its request. The call itself goes on.
+func TestAStoreThatCannotRead(t *testing.T) {
+	kit.Bubble(t, func(t *testing.T) {
+		app, next := kit.Puppets()
+		c := rejointest.New(t, app, rejointest.Config{Server: rejoin.Config{Store: failing("read", 1, 0)}})
+		listen := c.Listen()
+		call := c.CallTool("x", nil)
+		tool := next()
+		require.NoError(t, tool.Progress(0, 0, ""))
+		require.Equal(t, "200 sse primer@0 1:error(-32603,2) store closed", kit.Last(call))
+		require.NotContains(t, call.Wire(), kit.ErrStore.Error())
+		require.NoError(t, tool.Cause())
+		require.NoError(t, tool.Session().Notify(context.Background(), "notifications/x", nil))
+		require.Equal(t, "200 sse primer@0 retry closed", kit.Last(listen), "nobody waits for a response there: its client may try again")
+		tool.Returns("done")
+		require.Equal(t, `{}`, string(c.Start("ping", nil).Result()), "and plain answers need no store")
+	})
+}
+
+// A store that cannot forget harms nobody.
+func TestAStoreThatCannotDrop(t *testing.T) {
+	for _, op := range []string{"drop", "dropsession"} {
+		kit.Bubble(t, func(t *testing.T) {
+			var told kit.Ends
+			app := told.App()
+			c := rejointest.New(t, app, rejointest.Config{Server: rejoin.Config{Store: failing(op, 1, 0), Policy: rejoin.Policy{Retain: time.Second}}})
+			call := c.CallTool("x", nil)
+			kit.Elapse(time.Second)
+			require.Equal(t, "200 sse primer@0 open", kit.Last(call))
+			call.Cancel("")
+			kit.Elapse(time.Minute)
+			c.Delete()
+			require.Len(t, told.Ended, 1)
+			require.Zero(t, c.Server().Stats().Sessions)
+		})
+	}
+}

@@ -1,0 +1,85 @@
+package streams_test
+
+import (
+	"bytes"
+	"log/slog"
+	"net/http"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/rejoin-mcp/rejoin"
+	"github.com/rejoin-mcp/rejoin/rejointest"
+	"github.com/rejoin-mcp/rejoin/tests/internal/kit"
+)
+
+// holding gathers whole responses and says that it can flush: gin-contrib's timeout does, since it embeds gin's writer, whose Flush sends
+// the head only. size counts what has gone through, as gin's does.
+type holding struct {
+	http.ResponseWriter
+	buf  bytes.Buffer
+	size int
+}
+
+func (h *holding) Write(p []byte) (int, error) { return h.buf.Write(p) }
+func (h *holding) Flush()                      { h.ResponseWriter.(http.Flusher).Flush() }
+func (h *holding) Size() int                   { return h.size }
+
+// hold is such a middleware.
+func hold(s *rejoin.Server) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		h := &holding{ResponseWriter: w}
+		s.Serve(h, r)
+		_, _ = w.Write(h.buf.Bytes())
+	})
+}
+
+// Where a middleware says that it can flush and does not, a stream is closed as soon as that shows, and its client polls. The log says
+// once what holds it back.
+func TestAMiddlewareThatHoldsBackWhatIsFlushed(t *testing.T) {
+	kit.Bubble(t, func(t *testing.T) {
+		app, next := kit.Puppets()
+		var lines strings.Builder
+		c := rejointest.New(t, app, rejointest.Config{Handler: hold, Server: rejoin.Config{Logger: slog.New(slog.NewTextHandler(&lines, nil))}})
+		quick := c.CallTool("x", nil)
+		next().Returns("done")
+		require.Equal(t, "200 result answered", kit.Last(quick), "what is quick is JSON as ever")
+
+		call := c.CallTool("x", nil)
+		tool := next()
+		require.NoError(t, tool.Progress(1, 0, ""))
+		require.Equal(t, "200 sse primer@0 1:progress retry closed", kit.Last(call))
+		require.NoError(t, tool.Progress(2, 0, ""))
+		call.Poll()
+		require.Equal(t, "200 sse primer@1 2:progress retry closed", kit.Last(call))
+		call.Poll()
+		require.Equal(t, "200 sse primer@2 retry closed", kit.Last(call))
+		tool.Returns("done")
+		call.Poll()
+		require.Equal(t, "200 sse primer@2 3:result closed", kit.Last(call))
+		require.Equal(t, "200 sse primer@0 retry closed", kit.Last(c.Listen()))
+		require.Equal(t, 1, strings.Count(lines.String(), "\n"), lines.String())
+		require.Contains(t, lines.String(), "a middleware holds back what is flushed through it")
+		require.Contains(t, lines.String(), "writer=*streams_test.holding")
+	})
+}
+
+// Who cannot poll is not sent away: the whole stream comes when it ends.
+func TestAnOldClientBehindAMiddlewareThatHoldsBack(t *testing.T) {
+	kit.Bubble(t, func(t *testing.T) {
+		app, next := kit.Puppets()
+		c := rejointest.New(t, app, rejointest.Config{Version: kit.Legacy, Handler: hold, Server: rejoin.Config{Logger: kit.QuietLogger()}})
+		call := c.CallTool("x", nil)
+		tool := next()
+		require.NoError(t, tool.Progress(0, 0, ""))
+		synctest.Wait()
+		kit.Elapse(time.Minute)
+		require.Equal(t, 1, call.Open())
+		tool.Returns("done")
+		require.Equal(t, `"done"`, string(call.Result()))
+		require.Equal(t, kit.UpTo(1), kit.Progress(t, call.Messages()))
+	})
+}

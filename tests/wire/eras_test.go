@@ -1,0 +1,91 @@
+package wire_test
+
+import (
+	"fmt"
+	"net/http"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/rejoin-mcp/rejoin"
+	"github.com/rejoin-mcp/rejoin/rejointest"
+	"github.com/rejoin-mcp/rejoin/tests/internal/kit"
+)
+
+// teapot is an app whose modern handler can be told from everything else.
+func teapot() kit.BothEras {
+	return kit.BothEras{Fake: &kit.Fake{}, Handler: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusTeapot) })}
+}
+
+// offering is a client of a server that serves both eras.
+func offering(t *testing.T, cfg rejoin.Config) *rowWorld {
+	t.Helper()
+	counted := &countedOpens{App: teapot()}
+	cfg.Eras = rejoin.Both
+	return &rowWorld{t: t, c: rejointest.New(t, counted, rejointest.Config{Server: cfg}), opened: &counted.n, seen: map[string]bool{}}
+}
+
+// Where the modern era is offered.
+var eraRows = []row{
+	{"a modern request goes to the app's modern handler, by its header or its body, and leaves nothing", func(t *testing.T) {
+		w := offering(t, rejoin.Config{})
+		for _, r := range []*http.Request{
+			w.request(http.MethodPost, kit.ModernPing), w.request(http.MethodPost, kit.ModernPing, "Mcp-Session-Id", ""), w.request(http.MethodPost, kit.Ping, kit.ModernHeader...),
+			w.request(http.MethodPost, kit.Initialize, kit.ModernHeader...), w.request(http.MethodPost, kit.Ping, "Mcp-Protocol-Version", "2027-01-01"),
+			w.request(http.MethodPost, kit.ModernPing, "Accept", "text/html"), // its answer is the handler's business
+		} {
+			w.accepts(r, http.StatusTeapot)
+		}
+		w.answers(w.request(http.MethodPost, kit.Ping))
+	}},
+	{"a modern request has to pass the same door", func(t *testing.T) {
+		w := offering(t, rejoin.Config{MaxBodyBytes: 300})
+		w.refuses(w.request(http.MethodPost, kit.ModernPing, "Origin", "https://evil.example"), "403 error(-32600,null)", "Origin")
+		w.refuses(w.request(http.MethodPost, kit.ModernPing, "Content-Type", "text/plain"), `415 error(-32600,"mine")`, "")
+		w.refuses(w.request(http.MethodPost, kit.ModernPing+fmt.Sprintf("%300s", "")), `413 error(-32600,"mine")`, "Config.MaxBodyBytes")
+		w.refuses(w.request(http.MethodPost, kit.ModernPing[:len(kit.ModernPing)-1], kit.ModernHeader...), `400 error(-32700,"mine")`, "")
+	}},
+	{"there is no modern GET or DELETE: 405 with Allow", func(t *testing.T) {
+		w := offering(t, rejoin.Config{})
+		for _, method := range []string{http.MethodGet, http.MethodDelete} {
+			w.refuses(w.request(method, "", kit.ModernHeader...), "405 error(-32600,null)", "in this version", "Allow", "POST")
+			w.refuses(w.request(method, "", append([]string{"Mcp-Session-Id", ""}, kit.ModernHeader...)...), "405 error(-32600,null)", "in this version", "Allow", "POST")
+		}
+		require.Equal(t, "primer@0", w.streams(w.get()), "of the legacy era there is")
+	}},
+	{"an unknown version is refused as ever", func(t *testing.T) {
+		w := offering(t, rejoin.Config{})
+		for _, v := range everyVerb {
+			require.Contains(t, w.refuses(w.request(v.method, v.body, "Mcp-Protocol-Version", "draft"), "400 error(-32600,"+v.id+")", ""), saysSupported)
+		}
+	}},
+	{"while draining a modern request is refused with 503 and Retry-After", func(t *testing.T) {
+		w := offering(t, rejoin.Config{})
+		kit.Drain(t, w.c.Server(), 0)
+		w.refuses(w.request(http.MethodPost, kit.ModernPing), `503 error(-32000,"mine")`, "shutting down", retryLater...)
+	}},
+	{"where only the modern era is served, nothing of the other is", func(t *testing.T) {
+		s := kit.NewServer(t, teapot(), rejoin.Config{Eras: rejoin.Modern})
+		require.Equal(t, "418 ended", kit.Serve(s, kit.Request(t, http.MethodPost, kit.ModernPing)).Story())
+		refused := int64(0)
+		for _, version := range []string{"", "2025-11-25", "draft", "2026-07-28"} {
+			for _, v := range append(everyVerb, rowVerb{"another verb", http.MethodPut, "", ""}) {
+				if v.method == http.MethodPost && version == "2026-07-28" {
+					continue
+				}
+				res := kit.Serve(s, kit.Request(t, v.method, v.body, "Mcp-Protocol-Version", version, "Mcp-Session-Id", "x"))
+				refused++
+				if v.method == http.MethodPost {
+					require.Equal(t, "400 error(-32600,"+v.id+") ended", res.Story(), "%s, %s", version, v.name)
+					kit.RequireHead(t, res.Head, "Content-Type", "application/json")
+					requireError(t, res.Body.String(), "Config.Eras")
+					continue
+				}
+				require.Equal(t, "405 error(-32600,null) ended", res.Story(), "%s, %s", version, v.name)
+				kit.RequireHead(t, res.Head, "Content-Type", "application/json", "Allow", "POST")
+				requireError(t, res.Body.String(), "POST")
+			}
+		}
+		require.Equal(t, rejoin.Stats{Refused: refused}, s.Stats())
+	}},
+}
