@@ -16,6 +16,7 @@ type Ends struct {
 	Ended     []error
 }
 
+// App is the app that is told.
 func (c *Ends) App() *Fake {
 	return &Fake{
 		OnRequest: func(call *rejoin.Call) {

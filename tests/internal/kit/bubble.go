@@ -19,6 +19,7 @@ func RequireRested(t *testing.T, resting int) {
 	require.LessOrEqual(t, len(running), resting, strings.Join(running, "\n\n"))
 }
 
+// Goroutine is the number of the calling goroutine.
 func Goroutine() string {
 	var buf [64]byte
 	return string(bytes.Fields(buf[:runtime.Stack(buf[:], false)])[1])

@@ -32,4 +32,5 @@ func RequireStream(t *testing.T, res *http.Response) {
 	RequireHead(t, res.Header, StreamHead...)
 }
 
+// StreamHead is the head of every stream: names and values in turn.
 var StreamHead = []string{"Content-Type", "text/event-stream", "Cache-Control", "no-cache, no-transform", "X-Accel-Buffering", "no"}

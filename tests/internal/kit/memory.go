@@ -24,6 +24,7 @@ func InUse() uint64 {
 	return m.HeapInuse + m.StackInuse
 }
 
+// HeapAlloc is how many bytes of the heap are in use after a collection.
 func HeapAlloc() uint64 {
 	var m runtime.MemStats
 	runtime.GC()

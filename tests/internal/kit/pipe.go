@@ -12,6 +12,7 @@ type Pipes struct {
 	once   sync.Once
 }
 
+// Dial connects to whoever accepts next.
 func (l *Pipes) Dial() net.Conn {
 	c, s := net.Pipe()
 	l.Conns <- s

@@ -14,10 +14,12 @@ import (
 	"github.com/rejoin-mcp/rejoin/rejointest"
 )
 
+// CallBody is a request of the method x.
 func CallBody(id, params string) string {
 	return `{"jsonrpc":"2.0","id":` + id + `,"method":"x","params":` + params + `}`
 }
 
+// Requests of sessions.
 const (
 	Ping       = `{"jsonrpc":"2.0","id":"mine","method":"ping"}`
 	Initialize = `{"jsonrpc":"2.0","id":"mine","method":"initialize","params":{"protocolVersion":"2025-11-25","capabilities":{},"clientInfo":{"name":"t","version":"1"}}}`
@@ -32,6 +34,7 @@ func ToLoopback(r *http.Request) *http.Request {
 	return r.WithContext(context.WithValue(r.Context(), http.LocalAddrContextKey, addr))
 }
 
+// Versions of the protocol.
 const (
 	Polling = "2025-11-25" // clients of this version poll
 	Legacy  = "2025-06-18" // clients of this version do not
@@ -94,10 +97,14 @@ func InSession(t *testing.T, session, body string, header ...string) *http.Reque
 	return r
 }
 
+// ModernListenBody asks for a stream of the modern era.
 var ModernListenBody = strings.Replace(ModernPing, `"ping"`, `"subscriptions/listen"`, 1)
 
-const ModernNotification = `{"jsonrpc":"2.0","method":"notifications/x","params":{"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28"}}}`
+// ModernNotification and ModernPing are messages of the modern era.
+const (
+	ModernNotification = `{"jsonrpc":"2.0","method":"notifications/x","params":{"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28"}}}`
+	ModernPing         = `{"jsonrpc":"2.0","id":"mine","method":"ping","params":{"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28"}}}`
+)
 
-const ModernPing = `{"jsonrpc":"2.0","id":"mine","method":"ping","params":{"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28"}}}`
-
+// ModernHeader is what goes with them: names and values in turn.
 var ModernHeader = []string{"Mcp-Protocol-Version", "2026-07-28"}

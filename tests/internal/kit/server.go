@@ -71,6 +71,7 @@ func NewServer(t *testing.T, app rejoin.App, cfg rejoin.Config) *rejoin.Server {
 	return s
 }
 
+// ByUser is a Config.Principal: the header X-User.
 func ByUser(r *http.Request) string { return r.Header.Get("X-User") }
 
 // Open sends initialize, and returns the session's id, or how it was refused.
@@ -107,6 +108,7 @@ func (l *Log) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
+// Count returns how many lines hold these words.
 func (l *Log) Count(what string) (n int) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

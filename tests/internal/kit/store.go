@@ -30,6 +30,7 @@ func Fill(t *testing.T, tool *Puppet, from int) (n int) {
 	}
 }
 
+// ErrStore is what stores of tests fail with.
 var ErrStore = errors.New("the store has failed")
 
 // WatchedStore counts what it is asked to keep.
@@ -38,21 +39,22 @@ type WatchedStore struct {
 	Logs, Appends atomic.Int64
 }
 
+// NewWatchedStore returns one.
 func NewWatchedStore() *WatchedStore {
 	return &WatchedStore{Memory: eventstore.NewMemory(eventstore.MemoryConfig{})}
 }
 
 func (s *WatchedStore) Log(k eventstore.Key) eventstore.Log {
 	s.Logs.Add(1)
-	return WatchedLog{s.Memory.Log(k), s}
+	return watchedLog{s.Memory.Log(k), s}
 }
 
-type WatchedLog struct {
+type watchedLog struct {
 	eventstore.Log
 	s *WatchedStore
 }
 
-func (l WatchedLog) Append(ctx context.Context, seq uint64, data []byte, seal bool) error {
+func (l watchedLog) Append(ctx context.Context, seq uint64, data []byte, seal bool) error {
 	l.s.Appends.Add(1)
 	return l.Log.Append(ctx, seq, data, seal)
 }
@@ -66,6 +68,7 @@ type StuckStore struct {
 	once    sync.Once
 }
 
+// NewStuckStore returns one that lets all through until On is called.
 func NewStuckStore(t *testing.T) *StuckStore {
 	s := &StuckStore{block: map[string]bool{}, release: make(chan struct{})}
 	s.Store = storetest.Faulty(eventstore.NewMemory(eventstore.MemoryConfig{}), func(op string, _ int) error {
@@ -118,14 +121,14 @@ type FullStore struct {
 	SealsToo bool
 }
 
-func (s FullStore) Log(k eventstore.Key) eventstore.Log { return FullLog{s.Store.Log(k), s} }
+func (s FullStore) Log(k eventstore.Key) eventstore.Log { return fullLog{s.Store.Log(k), s} }
 
-type FullLog struct {
+type fullLog struct {
 	eventstore.Log
 	FullStore
 }
 
-func (l FullLog) Append(ctx context.Context, seq uint64, data []byte, seal bool) error {
+func (l fullLog) Append(ctx context.Context, seq uint64, data []byte, seal bool) error {
 	if seq > l.N && (!seal || l.SealsToo) {
 		return eventstore.ErrFull
 	}

@@ -39,7 +39,7 @@ func OpenNow(t *testing.T, s *rejoin.Server, body string) (id string, status int
 	return w.header.Get("Mcp-Session-Id"), w.Status
 }
 
-// ends deletes a session.
+// DeleteNow deletes a session.
 func DeleteNow(t *testing.T, s *rejoin.Server, id string) {
 	t.Helper()
 	r := InSession(t, id, "")

@@ -72,6 +72,7 @@ func UpTo(n int) (all []int) {
 	return all
 }
 
+// Atoi is strconv.Atoi.
 func Atoi(t *testing.T, s string) int {
 	t.Helper()
 	n, err := strconv.Atoi(s)
@@ -87,6 +88,7 @@ func Position(id string) (stream string, at uint64, ok bool) {
 	return stream, at, err == nil && len(stream) == 22
 }
 
+// ShortID is an event id without the name of its stream.
 func ShortID(id string) string {
 	_, rest, _ := strings.Cut(id, ".")
 	return rest

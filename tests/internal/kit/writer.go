@@ -10,6 +10,7 @@ import (
 	"github.com/rejoin-mcp/rejoin"
 )
 
+// ReaderFunc is a reader that is a function.
 type ReaderFunc func([]byte) (int, error)
 
 func (f ReaderFunc) Read(p []byte) (int, error) { return f(p) }
@@ -50,6 +51,7 @@ func (w *CheckedWriter) SetWriteDeadline(d time.Time) error {
 	return http.NewResponseController(w.ResponseWriter).SetWriteDeadline(d)
 }
 
+// BrokenWriter takes a head, and fails at the first byte after it.
 type BrokenWriter struct{ Response }
 
 func (w *BrokenWriter) Write([]byte) (int, error) { return 0, errors.New("broken pipe") }
@@ -58,6 +60,7 @@ func (w *BrokenWriter) Write([]byte) (int, error) { return 0, errors.New("broken
 // responses.
 type Buffering struct{ On bool }
 
+// Handler is the server behind that middleware.
 func (b *Buffering) Handler(s *rejoin.Server) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if b.On {
