@@ -13,7 +13,7 @@ SCANNER := .bin/govulncheck-$(shell go env GOVERSION)
 
 .PHONY: help
 help: ## list the commands
-	@sed -n 's/^\([a-z]*\):.*## \(.*\)/\1|\2/p' Makefile | while IFS='|' read -r name text; do printf '  %-12s %s\n' "$$name" "$$text"; done
+	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/\1|\2/p' Makefile | while IFS='|' read -r name text; do printf '  %-13s %s\n' "$$name" "$$text"; done
 
 .PHONY: demo
 demo: ## run the quick start
@@ -32,15 +32,22 @@ fuzz: ## run each fuzz target for FUZZTIME (10s)
 	tools/fuzz $(FUZZTIME)
 
 .PHONY: conformance
-conformance: clients ## run the MCP conformance suite against package client, and each fixture behind each ROUTER (stdlib chi echo gin)
+conformance: clients-quick ## run the MCP conformance suite against package client, and each fixture behind each ROUTER (stdlib chi echo gin)
 	conformance/run-client
 	conformance/run fixture 2025-11-25 $(ROUTER)
 	conformance/run gosdkfixture $(REVISIONS) $(ROUTER)
 	conformance/run mcpgofixture $(REVISIONS) $(ROUTER)
 
-.PHONY: clients
-clients: ## test with the official TypeScript clients and servers
-	cd conformance && go test -tags node -run '^TestTypeScript' -count=1 .
+# The clients of docs/clients.md wait more than they work, so more of them run than there are cores.
+.PHONY: clients clients-quick clients-table
+clients: ## test with the official TypeScript clients and servers, and with every client of docs/clients.md
+	cd conformance && go test -tags node -run '^(TestTypeScript|TestClients|TestSettings)' -count=1 -timeout 30m -parallel 8 .
+
+clients-quick: ## the same with few of those clients
+	cd conformance && go test -tags node -run '^(TestTypeScript|TestClients|TestSettings)' -count=1 -parallel 8 . -few
+
+clients-table: ## run the clients of docs/clients.md and write it anew
+	cd conformance && go test -tags node -run '^TestClients$$' -count=1 -timeout 30m -parallel 8 . -update
 
 .PHONY: bench
 bench: ## measure it beside the SDKs' own handlers, for 8 minutes, and write docs/performance.md and the README's section (wants 2 quiet cores)

@@ -66,3 +66,24 @@ func isJSON(contentType string) bool {
 	name, _, _ := strings.Cut(contentType, ";")
 	return strings.EqualFold(strings.TrimSpace(name), "application/json")
 }
+
+// single returns the one value of a field that must not have two. A proxy may have joined two lines to one (RFC 9110, 5.3): equal values count
+// as one, in two lines or in one. So no value may have a comma, and none of ours has.
+func single(lines []string) (string, bool) {
+	switch {
+	case len(lines) == 0:
+		return "", true
+	case len(lines) == 1 && strings.IndexByte(lines[0], ',') < 0: // nearly always
+		return lines[0], true
+	}
+	value, _, _ := strings.Cut(lines[0], ",")
+	value = strings.TrimSpace(value)
+	for _, line := range lines {
+		for part := range strings.SplitSeq(line, ",") {
+			if strings.TrimSpace(part) != value {
+				return "", false
+			}
+		}
+	}
+	return value, true
+}

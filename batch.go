@@ -17,7 +17,7 @@ func (s *Server) postBatch(w http.ResponseWriter, r *http.Request, ms []jsonrpc.
 	requests, answers := 0, 0
 	for i := range ms {
 		switch {
-		case modernMeta(&ms[i]):
+		case isModern(&ms[i]):
 			s.refuse(w, refuseModern)
 			return nil
 		case len(ms[i].ID) > maxIDBytes:
@@ -36,7 +36,7 @@ func (s *Server) postBatch(w http.ResponseWriter, r *http.Request, ms []jsonrpc.
 	v, _ := core.Find(n.Version())
 	switch {
 	case !v.Batches:
-		s.refuse(w, badRequest("batches exist only in version 2025-03-26"))
+		s.refuse(w, refuseBatch)
 	case requests == 0:
 		for i := range ms {
 			n.tell(r, &ms[i])

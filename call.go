@@ -35,6 +35,14 @@ func newCall(s *Session, r *http.Request, id core.StreamID, m jsonrpc.Message) *
 	return c
 }
 
+// keyOf is what a request's id is compared by; "": the id itself, as nearly always.
+func keyOf(id string, raw []byte) string {
+	if key := jsonrpc.Key(raw); string(key) != id {
+		return string(key)
+	}
+	return ""
+}
+
 // methodName is a string, without an allocation for what is called most.
 func methodName(m []byte) string {
 	switch string(m) {
@@ -78,10 +86,14 @@ func (c *Call) Reply(result json.RawMessage) error {
 		c.s.srv.log.Error("rejoin: response over 16 MiB replaced by an error", "method", c.method, "session", c.s.ref, "bytes", len(result))
 		return c.respondError(Errorf(CodeInternal, "the response is over 16 MiB"))
 	}
-	if c.first {
+	switch {
+	case c.method == "tools/list":
+		c.s.srv.logNoTools(c.s, c.Params(), result)
+	case c.first:
 		version, _ := jsonrpc.Field(result, "protocolVersion")
 		name, _ := jsonrpc.Unquote(version)
-		c.s.opened(name)
+		c.s.opened(name, c.header)
+		c.s.srv.logNothing(c.s, result)
 	}
 	return c.respond(jsonrpc.AppendResult(make([]byte, 0, len(c.id)+len(result)+40), []byte(c.id), result))
 }

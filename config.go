@@ -1,7 +1,6 @@
 package rejoin
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -21,10 +20,16 @@ type Config struct {
 	// Principal names the user of a request; a session answers only to the one that opened it. The values of the router's
 	// middleware are in r.Context(). The default treats all as one.
 	Principal func(r *http.Request) string
-	// CanPoll reports whether a client that negotiated an older version can poll all the same, by the clientInfo of its
-	// initialize (of one over 8 KiB: name, title and version). Defaults to no: old clients choke on a primer, on a data-less retry and
-	// on a close.
-	CanPoll func(clientInfo json.RawMessage) bool
+	// CanPoll decides whether a client comes back to the stream of a request when it was let go (SEP-1699). It is asked once per
+	// session, when initialize is answered. presumed is the decision without it: yes for version 2025-11-25, unless the client is one of those
+	// that are known not to come back (docs/limits.md lists them); no for older versions. For example,
+	//
+	//	return presumed && client.Name != "never-comes-back" || client.Name == "old-but-polls"
+	//
+	// A client that cannot poll gets no primer and no retry, on which old clients choke, and is not let go: CloseAfter has no effect on it, and
+	// CloseStream returns ErrNotResumable. A client that is let go and does not come back is not let go again in its session, whatever CanPoll says.
+	// Defaults to presumed.
+	CanPoll func(client ClientInfo, presumed bool) bool
 
 	// AllowedHosts are names and addresses that a request to a loopback address may name, beside loopback ones: those of a proxy
 	// on the same machine. Their ports are not looked at, and there are no wildcards. Defaults to none.
@@ -38,10 +43,14 @@ type Config struct {
 	WriteTimeout   time.Duration // per write. Defaults to 30 s.
 	StoreTimeout   time.Duration // per operation of the event store. Defaults to 5 s.
 
-	MaxBodyBytes  int64 // Defaults to 4 MiB.
-	MaxSessions   int   // Defaults to 10,000.
-	MaxConcurrent int   // requests in flight per session. Defaults to 64.
-	NoStandalone  bool  // answer a GET without Last-Event-ID with 405
+	MaxBodyBytes int64 // Defaults to 4 MiB.
+	// MaxSessions bounds the sessions. Where there are as many, a new one takes the place of the oldest whose client has sent nothing since
+	// initialize for 30 s, and in which nothing happens; without such a one it is refused (503). Defaults to 10,000.
+	MaxSessions int
+	// MaxConcurrent bounds the requests in flight in a session. Pings take none of these places, as long as no more than 16 of them are
+	// unanswered. Defaults to 64.
+	MaxConcurrent int
+	NoStandalone  bool // answer a GET without Last-Event-ID with 405
 
 	// Eras says which protocol generations are served. A client that speaks both chooses the modern one wherever it is offered,
 	// and there nobody can poll. Of this configuration a modern request obeys the allowed hosts and origins, MaxBodyBytes, KeepAlive and
@@ -61,11 +70,13 @@ type Policy struct {
 	Mode Mode
 	// StreamAfter is how long the response head may wait for the response. Defaults to 100 ms, in mode SSE to 1 ms.
 	StreamAfter time.Duration
-	// CloseAfter lets the client go once a response has been open so long, whatever the tool does. Set it below your proxy's
-	// limit and every tool survives that proxy unchanged. Defaults to off.
+	// CloseAfter lets the client go once a response has been open so long, whatever the tool does, and however slowly the client reads:
+	// what is being written then is, a piece of at most 64 KiB or one larger message, and the client comes back for the rest. Set it below
+	// your proxy's limit and every tool survives that proxy unchanged. Only for clients that poll (Config.CanPoll). Defaults to off.
 	CloseAfter time.Duration
-	// Retry is what the client is told to wait, from 1 ms to 1 h; it grows by half with each quiet poll up to RetryMax, and
-	// each client gets up to a fifth more at random. Defaults to 1 s and 30 s.
+	// Retry is what the client is told to wait, from 1 ms to 1 h; it grows by half with each poll that comes and goes and
+	// brings nothing, up to RetryMax, and starts anew with one that was held for CloseAfter. Each client gets up to a fifth
+	// more at random. Defaults to 1 s and 30 s.
 	Retry, RetryMax time.Duration
 	// AbandonAfter cancels a request whose client is overdue for so long: counted from when it was told to be back.
 	// Defaults to 10 min.
@@ -107,16 +118,21 @@ const (
 type RequestInfo struct {
 	Method string // "tools/call"
 	Name   string // params.name of tools/call and prompts/get, params.uri of resources/read
-	HTTP   *http.Request
+	Client ClientInfo
+	// Polls: the client is let go where CloseAfter or a tool says so. A request without it keeps its connection to the end. False for initialize.
+	Polls bool
+	HTTP  *http.Request
 }
 
 const (
 	maxEventBytes  = 16 << 20 // one event, a response among them
 	maxQueuedBytes = 1 << 20  // messages of one stream that wait for its store
 	maxJSONDepth   = 256
-	maxIDBytes     = 1 << 10 // a request's id, which outlives the request
-	maxEnded       = 256     // ended streams that a session keeps: they have memory to themselves, and the collector looks at each
-	maxRemembered  = 1000    // dropped ones that it remembers
+	maxIDBytes     = 1 << 10 // a request's id, which outlives the request, and a progress token
+	// maxSpellingBytes is how long an id can be where a client names a request again, with each byte of it escaped.
+	maxSpellingBytes = 6 * maxIDBytes
+	maxEnded         = 256  // ended streams that a session keeps: they have memory to themselves, and the collector looks at each
+	maxRemembered    = 1000 // dropped ones that it remembers
 )
 
 // resolve fills in the defaults and names all contradictions together.
@@ -127,6 +143,9 @@ func (c *Config) resolve(app App) error {
 		fault("NewServer needs an App")
 	} else if c.Eras != Legacy && app.Modern() == nil {
 		fault("Eras: the app serves no modern requests (App.Modern is nil)")
+	}
+	if made, ok := app.(*handlerApp); ok {
+		faults = append(faults, made.faults...)
 	}
 	if c.Eras > Modern {
 		fault("Eras: unknown value %d", c.Eras)

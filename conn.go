@@ -24,6 +24,7 @@ type conn struct {
 	st     *stream       // what it reads; nil: nothing
 	stream core.StreamID // its name, also where the stream is gone
 	opens  bool          // it answers initialize
+	named  bool          // with a result, which comes with the session's id
 	first  []byte        // the id of the first request of a POST
 	orders orders
 
@@ -32,6 +33,8 @@ type conn struct {
 	pos       uint64 // the last event that was put into a piece
 	piece     []byte // what is to be written next
 	buf       *[]byte
+	most      int                   // bytes of a piece
+	slow      bool                  // its client took long for the last one
 	events    *[32]eventstore.Event // while it reads
 	policy    core.Policy           // of a POST, until the machine has copied it
 }
@@ -45,13 +48,16 @@ type orders struct {
 	greeting greeting
 	acked    bool // the client came back with from: it has what is before
 	end      bool
-	from     uint64 // read from after it
+	from     uint64     // read from after it
+	withdraw []question // before expire
 	expire   []expiry
 
 	primerSeq, nonce uint64
 	retry            time.Duration
 
 	endSeq   uint64
+	least    uint64 // when that is written it may end, and leave the rest; 0: it may not
+	last     bool   // nothing follows endSeq, so whoever has it need not come back
 	endRetry time.Duration
 }
 
@@ -63,14 +69,27 @@ const (
 	comment
 )
 
-type expiry struct {
-	seq uint64
+// question is one to the client that it need not answer any more.
+type question struct {
+	seq uint64 // where it was asked
 	id  string
-	why core.Reason
+	why error
 }
 
-// maxPiece bounds what is written between two looks at the orders.
-const maxPiece = 64 << 10
+type expiry struct {
+	seq   uint64
+	nonce uint64 // 0: the id is an event's
+	id    string
+	why   core.Reason
+}
+
+// A piece is what is written between two looks at the orders. It grows as long as the client takes it at once, and shrinks, down to one
+// event, where the client takes longer than pieceTime: a connection whose time is over ends with the piece that it is writing.
+const (
+	firstPiece = 8 << 10
+	maxPiece   = 64 << 10
+	pieceTime  = 50 * time.Millisecond
+)
 
 // conns keeps what a connection needs but for its channel: that would not work in another bubble of testing/synctest, and users' tests
 // run in many.
@@ -91,7 +110,7 @@ func (c *conn) wake() {
 func (s *Session) openConn(out writer) *conn {
 	c := conns.Get().(*conn) //nolint:forcetypeassert // the pool holds nothing else
 	s.lastConn++
-	c.id, c.s, c.out, c.woken = s.lastConn, s, out, make(chan struct{}, 1)
+	c.id, c.s, c.out, c.woken, c.most = s.lastConn, s, out, make(chan struct{}, 1), firstPiece
 	s.conns = append(s.conns, c)
 	return c
 }
@@ -131,7 +150,7 @@ func (c *conn) close() {
 // forget makes a connection ready for its next use.
 func (c *conn) forget() {
 	c.id, c.s, c.out, c.woken, c.st, c.stream, c.opens, c.orders, c.pos = 0, nil, writer{}, nil, nil, core.StreamID{}, false, orders{}, 0
-	c.streaming, c.begun, c.events, c.first = false, false, nil, nil
+	c.streaming, c.begun, c.events, c.first, c.named, c.slow = false, false, nil, nil, false, false
 	c.fresh.Store(false)
 }
 
@@ -172,7 +191,7 @@ func (c *conn) turn(ctx context.Context, quiet *quietTimer) (how outcome, why co
 	case o.refuse != core.NoReason && !c.streaming:
 		return refused, o.refuse
 	case o.json != nil:
-		if c.opens && c.s.isReady() { // never on an error
+		if c.named {
 			c.out.w.Header()[sessionHeader] = []string{c.s.id}
 		}
 		if ctx.Err() != nil || c.out.json(http.StatusOK, o.json) != nil {
@@ -218,7 +237,7 @@ func (c *conn) take(o *orders) (src source) {
 	defer c.s.mu.Unlock()
 	*o = c.orders
 	c.fresh.Store(false)
-	c.orders.head, c.orders.expire = false, nil
+	c.orders.head, c.orders.withdraw, c.orders.expire = false, nil, nil
 	if c.st != nil {
 		src = source{log: c.st.log, stored: c.st.stored, backlog: c.st.n == 0}
 		// The last event that it was told to write may have been given back for want of room.

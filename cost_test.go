@@ -11,6 +11,8 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/rejoin-mcp/rejoin/eventstore"
 )
 
 // sink is a response writer that costs nothing, so that what is counted is the handler's own.
@@ -36,15 +38,22 @@ type bench struct {
 
 func newBench(tb testing.TB, policy Policy, call string) *bench {
 	tb.Helper()
-	return newBenchOf(tb, policy, call, func(context.Context, *Request) (any, error) {
-		return json.RawMessage(`{"content":[{"type":"text","text":"hello"}]}`), nil
-	})
+	return newBenchOf(tb, policy, call, hello)
+}
+
+func hello(context.Context, *Request) (any, error) {
+	return json.RawMessage(`{"content":[{"type":"text","text":"hello"}]}`), nil
 }
 
 func newBenchOf(tb testing.TB, policy Policy, call string, tool Handler) *bench {
 	tb.Helper()
+	return newBenchWith(tb, Config{Policy: policy}, call, tool)
+}
+
+func newBenchWith(tb testing.TB, cfg Config, call string, tool Handler) *bench {
+	tb.Helper()
 	app := NewApp(Info{Name: "bench", Version: "1"}, tool)
-	srv, err := NewServer(app, Config{Policy: policy})
+	srv, err := NewServer(app, cfg)
 	require.NoError(tb, err)
 	b := &bench{srv: srv, body: bytes.NewReader(nil)}
 	b.post(tb, `{"jsonrpc":"2.0","id":0,"method":"initialize","params":{"protocolVersion":"2025-11-25","capabilities":{},"clientInfo":{"name":"t","version":"1"}}}`)
@@ -97,6 +106,16 @@ func TestAllocationBudget(t *testing.T) {
 			require.LessOrEqual(t, got, tt.budget)
 		})
 	}
+}
+
+// A store that embeds the memory store costs what that costs: it is known by what it can do, not by its type.
+func TestAllocationBudgetOfAWrappedStore(t *testing.T) {
+	store := struct{ *eventstore.Memory }{eventstore.NewMemory(eventstore.MemoryConfig{})}
+	b := newBenchWith(t, Config{Policy: Policy{Mode: SSE, StreamAfter: 1 << 40}, Store: store}, echoCall, hello)
+	b.do()
+	require.Contains(t, string(b.sink.body), "retry: ")
+	require.LessOrEqual(t, testing.AllocsPerRun(500, b.do), 20.0)
+	require.Positive(t, b.srv.Stats().StoredBytes)
 }
 
 func BenchmarkCall(b *testing.B) {

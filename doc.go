@@ -4,18 +4,22 @@
 // client may lose its connection, or be sent away in the middle of a long call, and gets what it missed when it comes back: each
 // event once, in order.
 //
+//	import stdadapter "github.com/rejoin-mcp/rejoin/adapters/stdlib"
+//
 //	srv, err := rejoin.NewServer(app, rejoin.Config{Policy: rejoin.Policy{CloseAfter: 50 * time.Second}})
 //	stdadapter.Register(mux, "/mcp", srv)
 //
 // # The three sides
 //
-// A [Server] is mounted with an adapter (adapters/stdlib, chi, echo, gin), which copies what its router takes back when a request is
-// over. It is no http.Handler, so that it cannot be mounted without one.
+// A [Server] is mounted with an adapter (github.com/rejoin-mcp/rejoin/adapters/stdlib, chi, echo, gin), which copies what its router takes
+// back when a request is over. It is no http.Handler, so that it cannot be mounted without one.
 //
-// An [App] is the MCP server behind the transport: [NewApp] around a [Handler], or a bridge to an SDK. It answers requests through
-// a [Call], and sends through a [Session], which finds the stream a message belongs to by its context.
+// An [App] is the MCP server behind the transport: [NewToolApp] of some tools, [NewApp] around a [Handler], or a bridge to an SDK
+// (github.com/rejoin-mcp/rejoin/bridge/gosdk, mcpgo). It answers requests through a [Call], and sends through a [Session], which finds the
+// stream a message belongs to by its context.
 //
-// A tool has a [Handle], from [HandleFromContext]: to let its client go, to report progress, to ask the client something.
+// A tool has a [Handle], from [HandleFromContext]: to let its client go, to report progress, to ask the client something. What is not about
+// its call goes to the session's standalone stream, with [Session.Notify] and a context of no call.
 //
 // # What a tool can rely on
 //

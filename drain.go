@@ -19,18 +19,14 @@ func (e *DrainError) Error() string {
 func (s *Server) Draining() bool { return s.draining.Load() }
 
 // Drain refuses new sessions and new requests (503), ends idle standalone streams and the modern era's subscriptions/listen, goes on
-// serving polls, and returns nil once no request runs and each response has been written to a client (or Retain has passed). A store that other processes
-// cannot read keeps the streams of running requests open until then. When ctx ends, what is left is answered with an error
+// serving polls, and returns nil once no request runs and each response has been written to a client (or Retain has passed). The
+// streams of running requests stay open until then: nobody could take them over. When ctx ends, what is left is answered with an error
 // and Drain returns a *DrainError that counts it. Sessions are not ended by a clean drain: a client that is still reading, or about to
 // poll, must not be told that its session is gone. Call it before http.Server.Shutdown.
 func (s *Server) Drain(ctx context.Context) error {
 	s.draining.Store(true)
 	s.hush()
-	in := core.In{Op: core.Drain}
-	if s.cfg.Store.Shared() {
-		in.Flags |= core.Handover
-	}
-	s.each(in)
+	s.each(core.In{Op: core.Drain})
 	for {
 		left := s.left()
 		if left == (DrainError{}) {

@@ -24,6 +24,7 @@ type pass struct {
 	released []message
 	cancels  []verdict
 	drops    []eventstore.Log
+	doubt    bool
 	stranded []*Call
 	ended    core.Reason
 	app      AppSession // of an ended session
@@ -46,6 +47,9 @@ func (s *Session) stepMessage(in *core.In, msg *message, p *pass) {
 	s.outs = s.m.Step(now, in, s.outs[:0])
 	for i := range s.outs {
 		s.obey(&s.outs[i], msg, p)
+	}
+	if in.Op == core.Stop {
+		s.withdrawAtEnd(core.Shutdown)
 	}
 	s.arm(now)
 }
@@ -103,6 +107,9 @@ func (s *Session) obey(o *core.Out, msg *message, p *pass) {
 	case core.Record:
 		p.record, p.seq, p.seal = s.streams[o.Index], o.Seq, o.Seal
 		p.record.last = o.Seq
+		if msg != nil && msg.ask != "" {
+			s.asked(msg.ask, p.record, o.Seq)
+		}
 		if o.Seal { // what is kept for those who come back needs nothing of the requests
 			p.record.calls, p.record.one[0] = nil, nil
 		}
@@ -120,6 +127,8 @@ func (s *Session) obey(o *core.Out, msg *message, p *pass) {
 		p.cancels[len(p.cancels)-1].fail = true
 	case core.Strand:
 		p.stranded = append(p.stranded, s.streams[o.Index].calls...)
+	case core.Doubt:
+		p.doubt = true
 	case core.DropLog:
 		st := s.streams[o.Index]
 		s.streams[o.Index], st.dropped = nil, true
@@ -128,6 +137,9 @@ func (s *Session) obey(o *core.Out, msg *message, p *pass) {
 		}
 	case core.EndSession:
 		p.ended = o.Reason
+		if o.Reason == core.Terminated {
+			s.withdrawAtEnd(o.Reason)
+		}
 		s.over, s.cause = true, causeOf(o.Reason)
 		p.app = s.app
 		if s.timer != nil {
@@ -172,9 +184,10 @@ func (s *Session) direct(c *conn, o *core.Out, msg *message, p *pass) {
 	case core.Comment:
 		c.orders.greeting, c.stream = comment, o.Stream
 	case core.Expire:
-		c.orders.expire = append(c.orders.expire, expiry{o.Seq, o.ID, o.Reason})
+		c.orders.expire = append(c.orders.expire, expiry{o.Seq, o.Nonce, o.ID, o.Reason})
 	case core.AnswerJSON:
-		c.orders.json = s.jsonAnswer(c.st, msg)
+		c.named = c.opens && s.ready && len(c.orders.expire) == 0 // never on an error
+		c.orders.json = s.jsonAnswer(c, msg)
 	case core.End:
 		s.endOrder(c, o)
 	case core.Refuse:
@@ -194,7 +207,7 @@ func (s *Session) direct(c *conn, o *core.Out, msg *message, p *pass) {
 // endOrder tells a connection to end, and keeps it as the one that still reads.
 func (s *Session) endOrder(c *conn, o *core.Out) {
 	again := c.orders.end // the sequence that it was to end with was given back
-	c.orders.end, c.orders.endSeq, c.orders.endRetry = true, o.Seq, o.Dur
+	c.orders.end, c.orders.endSeq, c.orders.endRetry, c.orders.least, c.orders.last = true, o.Seq, o.Dur, o.Least, o.Reason == core.Ended
 	if st := c.st; st != nil && st.conn == c {
 		st.conn, st.closing = nil, c
 	}
@@ -207,9 +220,15 @@ func (s *Session) endOrder(c *conn, o *core.Out) {
 	}
 }
 
-// jsonAnswer is the body of a plain JSON answer: the response, or those of the whole batch.
-func (s *Session) jsonAnswer(st *stream, m *message) []byte {
-	if !st.batch {
+// jsonAnswer is the body of a plain JSON answer: the response, or those of the whole batch. Where the session ends there are errors in
+// place of a response.
+func (s *Session) jsonAnswer(c *conn, m *message) []byte {
+	st, errs := c.st, c.orders.expire
+	c.orders.expire = nil
+	switch {
+	case !st.batch && len(errs) > 0:
+		return errs[0].response()
+	case !st.batch:
 		return m.data
 	}
 	body := []byte{'['}
@@ -218,6 +237,9 @@ func (s *Session) jsonAnswer(st *stream, m *message) []byte {
 	}
 	if m != nil {
 		body = append(append(body, m.data...), ',')
+	}
+	for _, e := range errs {
+		body = append(append(body, e.response()...), ',')
 	}
 	st.held = nil
 	body[len(body)-1] = ']'
@@ -252,13 +274,21 @@ func (s *Session) finish(p *pass) {
 	for _, c := range p.stranded {
 		s.failAsks(c, ErrNoStream)
 	}
+	if p.doubt {
+		s.srv.logDoubt(s)
+	}
 	for _, log := range p.drops {
 		s.srv.aside(func() { s.srv.dropLog(log) })
 	}
 	if p.ended != core.NoReason {
 		s.srv.forget(s)
-		s.failAsks(nil, ErrSessionEnded)
-		s.srv.aside(func() { s.srv.dropSession(s.id) })
+		if p.ended == core.Moved { // what the store has of it is another process's now
+			s.srv.logMoved(s)
+			s.failAsks(nil, ErrMoved)
+		} else {
+			s.failAsks(nil, ErrSessionEnded)
+			s.srv.aside(func() { s.srv.dropSession(s.id) })
+		}
 		if p.app != nil { // App.Open may not have returned yet
 			s.tellEnded(p.app, causeOf(p.ended))
 		}

@@ -33,6 +33,7 @@ const (
 
 	codeServer  = -32000 // the server gave the request up; data.reason says why
 	codeSession = -32001 // no such session
+	codeVersion = -32022 // of the modern era: a version that is not spoken
 )
 
 // What the methods of a Handle, a Session and a Server return. An error of CloseStream means only that the client keeps its
@@ -44,6 +45,9 @@ var (
 	ErrUnknown      = errors.New("rejoin: no such session or stream")
 	ErrNoStream     = errors.New("rejoin: the client has no stream open that a request could travel on")
 	ErrTooLarge     = errors.New("rejoin: message over 16 MiB")
+	// ErrNotOffered says that the client did not offer, in its initialize, to be asked that: it would not answer, or not as it should.
+	// Session.CanAsk tells beforehand.
+	ErrNotOffered = errors.New("rejoin: the client offered no such capability")
 	// ErrFull says that the event store has no room for what the client has not fetched yet.
 	ErrFull = eventstore.ErrFull
 )
@@ -55,6 +59,9 @@ var (
 	ErrMaxRuntime   = errors.New("rejoin: the call ran longer than MaxRuntime")
 	ErrSessionEnded = errors.New("rejoin: the session has ended")
 	ErrShutdown     = errors.New("rejoin: the server is shutting down")
+	// ErrMoved is also what AppSession.Ended is given: the event store said that another process owns the session now
+	// (eventstore.ErrFenced). It is an ErrSessionEnded.
+	ErrMoved = fmt.Errorf("%w in this process: another one owns it now", ErrSessionEnded)
 )
 
 // causeOf is the cause that a call's context is cancelled with.
@@ -68,6 +75,8 @@ func causeOf(why core.Reason) error {
 		return ErrMaxRuntime
 	case core.Shutdown:
 		return ErrShutdown
+	case core.Moved:
+		return ErrMoved
 	}
 	return ErrSessionEnded
 }
@@ -108,6 +117,8 @@ func failure(why core.Reason) *Error {
 		return reason(codeServer, "the request ran longer than the server allows", "max_runtime")
 	case core.Shutdown:
 		return reason(codeServer, "the server is shutting down", "shutdown")
+	case core.Moved:
+		return reason(codeServer, "another process owns the session now; the request may have run", "moved")
 	}
 	return reason(codeServer, "the session has ended", "ended")
 }

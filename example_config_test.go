@@ -54,9 +54,8 @@ func ExamplePolicy_closeAfter() {
 		return
 	}
 	defer end()
-	var result string
-	err = s.Do(context.Background(), "tools/call", map[string]any{"name": "unchanged"}, &result)
-	fmt.Println(result, err, polls >= 3)
+	text, err := said(s, "unchanged")
+	fmt.Println(text, err, polls >= 3)
 	// Output: done <nil> true
 }
 
@@ -92,9 +91,7 @@ func ExampleHandle_SetPolicy() {
 		return
 	}
 	defer end()
-	var result string
-	err = s.Do(context.Background(), "tools/call", map[string]any{"name": "night job"}, &result)
-	fmt.Println(result, err)
+	fmt.Println(said(s, "night job"))
 	// Output: patient <nil>
 }
 

@@ -19,7 +19,8 @@ var soon = rejoin.Policy{Retry: time.Millisecond}
 
 // serving mounts a handler as any program would, and opens a session.
 func serving(h rejoin.Handler, cfg rejoin.Config, clientCfg client.Config) (s *client.Session, end func(), err error) {
-	srv, err := rejoin.NewServer(rejoin.NewApp(rejoin.Info{Name: "example", Version: "1"}, h), cfg)
+	info := rejoin.Info{Name: "example", Version: "1", Capabilities: map[string]any{"tools": struct{}{}}}
+	srv, err := rejoin.NewServer(rejoin.NewApp(info, h), cfg)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -33,9 +34,18 @@ func serving(h rejoin.Handler, cfg rejoin.Config, clientCfg client.Config) (s *c
 	return s, func() { _ = s.Close(context.Background()); server.Close() }, nil
 }
 
+// said calls a tool and returns its text.
+func said(s *client.Session, tool string) (string, error) {
+	var result struct{ Content []struct{ Text string } }
+	if err := s.Do(context.Background(), "tools/call", map[string]any{"name": tool}, &result); err != nil || len(result.Content) != 1 {
+		return "", err
+	}
+	return result.Content[0].Text, nil
+}
+
 // A server without an SDK on net/http, and a call whose client is sent away and polls.
 func Example() {
-	app := rejoin.NewApp(rejoin.Info{Name: "demo", Version: "1.0"}, func(ctx context.Context, r *rejoin.Request) (any, error) {
+	export := rejoin.Tool{Name: "export", Description: "Exports everything.", Run: func(ctx context.Context, r *rejoin.Request) (any, error) {
 		h := rejoin.HandleFromContext(ctx)
 		for step := range 3 {
 			// … a minute of work …
@@ -44,8 +54,9 @@ func Example() {
 			}
 			_ = h.CloseStream(0) // the client polls from here on; an error means only that it stays
 		}
-		return map[string]any{"content": []any{map[string]any{"type": "text", "text": "done"}}}, nil
-	})
+		return rejoin.Text("done"), nil
+	}}
+	app := rejoin.NewToolApp(rejoin.Info{Name: "demo", Version: "1.0"}, export)
 	srv, err := rejoin.NewServer(app, rejoin.Config{Policy: rejoin.Policy{Retry: time.Millisecond}})
 	if err != nil {
 		fmt.Println(err)
@@ -78,7 +89,7 @@ func Example() {
 	// notifications/progress {"progressToken":1,"progress":1,"total":3,"message":"export"}
 	// notifications/progress {"progressToken":1,"progress":2,"total":3,"message":"export"}
 	// notifications/progress {"progressToken":1,"progress":3,"total":3,"message":"export"}
-	// {"content":[{"text":"done","type":"text"}]} <nil>
+	// {"content":[{"type":"text","text":"done"}]} <nil>
 }
 
 // Every contradiction is named.
@@ -135,9 +146,7 @@ func ExampleHandle_CloseStream() {
 		return
 	}
 	defer end()
-	var result string
-	err = s.Do(context.Background(), "tools/call", map[string]any{"name": "slow"}, &result)
-	fmt.Println(result, err)
+	fmt.Println(said(s, "slow"))
 	// Output: the client was away, and came back for this <nil>
 }
 
@@ -149,6 +158,39 @@ func ExampleHandleFromContext() {
 	// Output:
 	// rejoin: the context belongs to no call of a rejoin server
 	// rejoin: the context belongs to no call of a rejoin server
+}
+
+// A tool speaks on the stream of its own call, and beside it on the standalone stream: there the client listens, whatever it has called.
+func ExampleSession_Notify() {
+	s, end, err := serving(func(ctx context.Context, _ *rejoin.Request) (any, error) {
+		h := rejoin.HandleFromContext(ctx)
+		if err := h.Notify("notifications/message", map[string]any{"level": "info", "data": "of the call"}); err != nil {
+			return nil, err
+		}
+		// A context of no call.
+		err := h.Session().Notify(context.Background(), "notifications/resources/updated", map[string]string{"uri": "file:///a"})
+		return rejoin.Text("ok"), err
+	}, rejoin.Config{}, client.Config{})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	defer end()
+	call, err := s.Start(context.Background(), "tools/call", map[string]any{"name": "x"})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	for m := range call.Messages() {
+		fmt.Println("call:", m.Method, string(m.Params))
+	}
+	for m, err := range s.Listen(context.Background()) {
+		fmt.Println("beside:", m.Method, string(m.Params), err)
+		break
+	}
+	// Output:
+	// call: notifications/message {"data":"of the call","level":"info"}
+	// beside: notifications/resources/updated {"uri":"file:///a"} <nil>
 }
 
 // Progress is sent if the client asked for it, with a progressToken.
@@ -216,8 +258,6 @@ func ExampleHandle_Request() {
 		return
 	}
 	defer end()
-	var result string
-	err = s.Do(context.Background(), "tools/call", map[string]any{"name": "export"}, &result)
-	fmt.Println(result, err)
+	fmt.Println(said(s, "export"))
 	// Output: accept orders, for Which table? <nil>
 }

@@ -58,14 +58,14 @@ func (s *Server) openGet(w http.ResponseWriter, r *http.Request) *conn {
 }
 
 func (s *Server) checkGet(r *http.Request) (refusal, bool) {
-	version := r.Header.Get(versionHeader)
+	version, _ := single(r.Header[versionHeader])
 	switch {
 	case s.cfg.Eras == Modern, core.IsModern(version) && s.cfg.Eras == Both:
 		return refuseLegacyMethod(http.MethodGet), false
 	case core.IsModern(version):
 		return refuseModern, false
 	}
-	if f, ok := checkVersion(version); !ok {
+	if f, ok := s.checkVersion(r); !ok {
 		return f, false
 	}
 	if _, stream := accepted(r.Header["Accept"]); !stream {
@@ -87,18 +87,26 @@ func (n *Session) openGet(w http.ResponseWriter, r *http.Request, in *core.In) *
 	in.Conn = c.id
 	c.orders.acked = in.Flags&core.HasCursor != 0
 	n.step(in, &p)
+	if c.orders.acked && c.orders.head && c.orders.from != in.Seq { // a cursor past the end says nothing of what is there
+		c.orders.acked = false
+		n.srv.stats.expired.Add(1)
+	}
+	served := c.orders.refuse == core.NoReason || c.orders.refuse == core.NothingLeft
 	if n.m.Running() == 0 { // it is the standalone stream's, and that may be all that happens for long
 		n.outs = nil
 	}
 	n.mu.Unlock()
 	n.finish(&p)
+	if served {
+		n.heard()
+	}
 	return c
 }
 
 // serveDelete ends a session.
 func (s *Server) serveDelete(w http.ResponseWriter, r *http.Request) {
-	version := r.Header.Get(versionHeader)
-	f, ok := checkVersion(version)
+	version, _ := single(r.Header[versionHeader])
+	f, ok := s.checkVersion(r)
 	switch {
 	case s.cfg.Eras == Modern, core.IsModern(version) && s.cfg.Eras == Both:
 		f, ok = refuseLegacyMethod(http.MethodDelete), false

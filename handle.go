@@ -39,11 +39,11 @@ func ContextWithServer(ctx context.Context, s *Server) context.Context {
 	return context.WithValue(ctx, serverKey{}, s)
 }
 
-// CloseStream lets the client go: what the log holds is written, then the time to come back after (0: the policy's; either is
+// CloseStream lets the client go: what the log holds is written (for CloseAfter at most), then the time to come back after (0: the policy's; either is
 // lengthened at random by up to a fifth), and the response ends. The call goes on, and what it produces waits in the log. A client that is
 // away already stays away: nil.
 //
-// An error means only that the client keeps its connection (ErrNotResumable: it cannot poll; ErrNoCall; ErrEnded). No tool needs
+// An error means only that the client keeps its connection (ErrNotResumable: it cannot poll, or has not come back before; ErrNoCall; ErrEnded). No tool needs
 // to fail for it.
 func (h *Handle) CloseStream(retryAfter time.Duration) error {
 	if h.c == nil {
@@ -126,7 +126,8 @@ func (h *Handle) WaitConnected(ctx context.Context) error {
 	}
 }
 
-// Progress reports progress if the client asked for it, else does nothing. total 0: unknown.
+// Progress reports progress if the client asked for it, by a progressToken that is a string or a number of at most 1 KiB, else does nothing.
+// total 0: unknown.
 func (h *Handle) Progress(done, total float64, message string) error {
 	if h.c == nil {
 		return ErrNoCall
@@ -142,8 +143,9 @@ func (h *Handle) Progress(done, total float64, message string) error {
 	return h.c.s.emit(h.c, core.Progress, data)
 }
 
-// Notify sends a notification on the call's stream; after the call's end, on the standalone stream. params are marshalled with
-// encoding/json; nil: none.
+// Notify sends a notification on the call's stream; after the call's end, on the standalone stream. Session().Notify sends there at
+// any time, with a context of no call. params are marshalled with encoding/json, but a json.RawMessage, a pointer to one, or a []byte is
+// sent as it is; nil: none.
 func (h *Handle) Notify(method string, params any) error {
 	if h.c == nil {
 		return ErrNoCall
@@ -157,6 +159,7 @@ func (h *Handle) Notify(method string, params any) error {
 
 // Request asks the client (sampling, elicitation, roots) and decodes the answer into result. A client that is away is asked when
 // it comes back; bound the wait with ctx. The client's own error is an *Error; it is told when nobody waits any more.
+// ErrNotOffered, at once: the client did not say in initialize that it can be asked that (Session.CanAsk).
 func (h *Handle) Request(ctx context.Context, method string, params, result any) error {
 	if h.c == nil {
 		return ErrNoCall
@@ -225,10 +228,20 @@ func marshalParams(params any) (json.RawMessage, error) {
 		return nil, nil
 	case json.RawMessage:
 		return p, nil
+	case []byte: // which would become a string, and params are never one
+		return p, nil
+	case *json.RawMessage: // boxed without an allocation
+		if p == nil {
+			return nil, nil
+		}
+		return *p, nil
 	}
 	raw, err := json.Marshal(params)
 	if err != nil {
 		return nil, fmt.Errorf("rejoin: params: %w", err)
+	}
+	if string(raw) == "null" { // of a nil map, say
+		return nil, nil
 	}
 	return raw, nil
 }

@@ -3,21 +3,55 @@ package rejoin
 import (
 	"context"
 	"net/http"
+	"strings"
 
 	"github.com/rejoin-mcp/rejoin/core"
 	"github.com/rejoin-mcp/rejoin/internal/jsonrpc"
 )
 
 // modernMeta reports whether a message says of itself that it belongs to the modern era: any version in its _meta but the known
-// ones does, since older versions have none there.
-func modernMeta(m *jsonrpc.Message) bool {
-	v, ok := jsonrpc.Field(m.Params, "_meta", "io.modelcontextprotocol/protocolVersion")
+// ones does, since older versions have none there. declared is that version, as JSON; nil: there is none.
+func modernMeta(m *jsonrpc.Message) (declared []byte, modern bool) {
+	declared, ok := jsonrpc.Field(m.Params, "_meta", "io.modelcontextprotocol/protocolVersion")
 	if !ok {
-		return false
+		return nil, false
 	}
-	name, _ := jsonrpc.Unquote(v)
+	name, _ := jsonrpc.Unquote(declared)
 	_, known := core.Find(name)
-	return !known
+	return declared, !known
+}
+
+func isModern(m *jsonrpc.Message) bool {
+	_, modern := modernMeta(m)
+	return modern
+}
+
+// modernBatch reports whether a message of a batch belongs to the modern era, which has no batches.
+func modernBatch(ms []jsonrpc.Message) bool {
+	for i := range ms {
+		if isModern(&ms[i]) {
+			return true
+		}
+	}
+	return false
+}
+
+// checkModern lets a modern request through to the app's handler, which knows its versions: a zero status. What no version of that era can be,
+// in the header or else in the body, is refused here, as that era has it.
+func (s *Server) checkModern(version string, declared []byte) (refusal, bool) {
+	if _, known := core.Find(version); known || version == "" {
+		if declared == nil {
+			return refusal{}, false
+		}
+		version, _ = jsonrpc.Unquote(declared)
+	}
+	if core.IsModern(version) {
+		return refusal{}, false
+	}
+	data := strings.TrimSuffix(s.supported(), "}") + `,"requested":` + string(jsonrpc.AppendString(nil, version[:min(len(version), 64)])) + "}"
+	return refusal{
+		status: http.StatusBadRequest, code: codeVersion, data: data, message: "unknown protocol version; this server speaks those in data.supported",
+	}, false
 }
 
 // serveModern hands a request of the modern era to the app's own handler, with its body as it came. It has no session, so it ends
@@ -59,5 +93,8 @@ func modernRequest(r *http.Request, body []byte) *http.Request {
 	r.Header = r.Header.Clone()
 	r.Header.Del(sessionHeader)
 	r.Header.Del(cursorHeader)
+	if version, _ := single(r.Header[versionHeader]); version != "" {
+		r.Header[versionHeader] = []string{version} // it may have come twice
+	}
 	return r
 }

@@ -12,8 +12,16 @@ import (
 	"github.com/rejoin-mcp/rejoin/internal/jsonrpc"
 )
 
-// Handler answers requests one by one, each in its own goroutine. The result is marshalled with encoding/json. An *Error
-// reaches the client as it is; of any other error the client sees only -32603, and the log the rest. A panic likewise.
+// Handler answers requests one by one, each in its own goroutine, with HandleFromContext(ctx) for progress, for questions to the client, and
+// for the Session, which knows what the client offered (Session.CanAsk).
+//
+// The result is marshalled with encoding/json, and a json.RawMessage is sent as it is. A nil result, or one that marshals to null, says that the method is unknown: the client gets -32601. But
+// logging/setLevel, resources/subscribe and resources/unsubscribe have nothing to answer, and get {}.
+//
+// The result of tools/call may be of any type: what is no JSON object is sent as the text of a tool's result, as Text makes it.
+//
+// An *Error reaches the client as it is. Of any other error, and of a panic, the client sees only -32603, and the log the rest: what an error
+// says may not be for the client. What a model should read, and may act on, is a result: ToolError.
 type Handler func(ctx context.Context, r *Request) (result any, err error)
 
 // Request is what a Handler gets.
@@ -69,19 +77,31 @@ func bindFault(err error) string {
 // Info is what initialize answers.
 type Info struct {
 	Name, Version, Instructions string
-	Capabilities                map[string]any // {"tools": struct{}{}}
+	// Capabilities are what the server offers: {"prompts": struct{}{}}. Clients do not ask for what is not announced.
+	Capabilities map[string]any
 }
 
-// NewApp makes an app of a Handler. It answers initialize (version negotiation included) and ping itself. Notifications of the
-// client are not passed on; its answers and cancellations work through the context.
-func NewApp(info Info, h Handler) App { return &handlerApp{info, h} }
+// NewApp makes an app of a Handler, which gets every request but initialize (version negotiation included) and ping, and which answers
+// for what info announces; for tools alone there is NewToolApp. A nil Handler is an error of NewServer. Notifications of the client are
+// not passed on; its answers and cancellations work through the context.
+func NewApp(info Info, h Handler) App {
+	a := &handlerApp{info: info, handler: h}
+	if h == nil {
+		a.faultf("NewApp needs a Handler")
+	}
+	return a
+}
 
 type handlerApp struct {
 	info    Info
 	handler Handler
+	faults  []error // for NewServer
 }
 
 func (a *handlerApp) Open(_ *http.Request, s *Session, _ []byte) (AppSession, error) {
+	if len(a.faults) > 0 { // it is inside another App, which NewServer cannot look into
+		return nil, errors.Join(a.faults...)
+	}
 	return &handlerSession{a, s}, nil
 }
 
@@ -133,7 +153,8 @@ func (s *handlerSession) initialize(c *Call) {
 		Server       serverInfo     `json:"serverInfo"`
 		Instructions string         `json:"instructions,omitempty"`
 	}{params.Version, capabilities, serverInfo{s.app.info.Name, s.app.info.Version}, s.app.info.Instructions}
-	s.reply(c, result, nil)
+	raw, err := marshalResult(result)
+	s.reply(c, raw, err)
 }
 
 func (s *handlerSession) handle(c *Call) {
@@ -148,16 +169,14 @@ func (s *handlerSession) handle(c *Call) {
 	defer s.s.srv.recovered("a handler", func() { returned = true; _ = c.Fail(Errorf(CodeInternal, "internal error")) })
 	result, err := s.app.handler(c.Context(), &Request{Method: c.Method(), Params: c.Params(), Header: c.Header()})
 	returned = true
-	s.reply(c, result, err)
+	raw, err := s.answer(c, result, err)
+	s.reply(c, raw, err)
 }
 
-func (s *handlerSession) reply(c *Call, result any, err error) {
+func (s *handlerSession) reply(c *Call, result json.RawMessage, err error) {
 	if err == nil {
-		var raw json.RawMessage
-		if raw, err = marshalResult(result); err == nil {
-			_ = c.Reply(raw) // the request may have been cancelled
-			return
-		}
+		_ = c.Reply(result) // the request may have been cancelled
+		return
 	}
 	var e *Error
 	if !errors.As(err, &e) {

@@ -17,6 +17,9 @@ func (s *Server) newSession(r *http.Request, m jsonrpc.Message) (*Session, refus
 	if client, ok := jsonrpc.Field(m.Params, "clientInfo"); ok {
 		n.client = keptClient(client) // and nothing of the body, which may be large
 	}
+	if offers, ok := jsonrpc.Field(m.Params, "capabilities"); ok {
+		n.offers = keptCapabilities(offers)
+	}
 	var standalone core.StreamID
 	_, _ = rand.Read(standalone[:]) // it never fails
 	n.m = core.New(&s.machines, standalone, n.created)
@@ -40,27 +43,6 @@ func (s *Server) newSession(r *http.Request, m jsonrpc.Message) (*Session, refus
 		return nil, refuseDraining
 	}
 	return n, refusal{}
-}
-
-// maxClientBytes is how much of clientInfo a session keeps.
-const maxClientBytes = 8 << 10
-
-// keptClient is what a session keeps of clientInfo: all of it, or where it is large, with icons in it or for no good reason, what
-// names the client.
-func keptClient(info []byte) string {
-	if len(info) <= maxClientBytes {
-		return string(info)
-	}
-	kept := []byte{'{'}
-	for _, name := range [...]string{"name", "title", "version"} {
-		if v, ok := jsonrpc.Field(info, name); ok && len(v) <= maxIDBytes {
-			if len(kept) > 1 {
-				kept = append(kept, ',')
-			}
-			kept = append(append(kept, `"`+name+`":`...), v...)
-		}
-	}
-	return string(append(kept, '}'))
 }
 
 // open calls the app, which must not harm others when it panics.

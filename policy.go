@@ -9,10 +9,10 @@ import (
 )
 
 // policyFor is the policy of one request.
-func (s *Server) policyFor(r *http.Request, m *jsonrpc.Message, mode Mode) core.Policy {
-	p := s.cfg.Policy.withDefaults()
-	if f := s.cfg.PolicyFor; f != nil {
-		p = f(RequestInfo{Method: string(m.Method), Name: nameOf(m), HTTP: r}, p)
+func (n *Session) policyFor(r *http.Request, m *jsonrpc.Message, mode Mode) core.Policy {
+	p := n.srv.cfg.Policy.withDefaults()
+	if f := n.srv.cfg.PolicyFor; f != nil {
+		p = f(RequestInfo{Method: string(m.Method), Name: nameOf(m), Client: n.clientOf(r.Header), Polls: n.polls(), HTTP: r}, p)
 	}
 	switch string(m.Method) {
 	case "initialize", "ping": // the client may not have its reader ready, and there is nothing to wait for

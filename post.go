@@ -63,7 +63,7 @@ func (s *Server) openPost(w http.ResponseWriter, r *http.Request) *conn {
 	} else {
 		m, err = jsonrpc.Parse(body, maxJSONDepth)
 	}
-	f, ok := s.checkPost(r, &m, tooLarge, err)
+	f, ok := s.checkPost(r, &m, ms, tooLarge, err)
 	switch {
 	case !ok && f.status == 0: // the modern era's
 		s.serveModern(w, r, &m, body)
@@ -90,10 +90,11 @@ func (s *Server) openPost(w http.ResponseWriter, r *http.Request) *conn {
 	return nil
 }
 
-// checkPost checks what needs no session. A zero status: the request belongs to the modern era.
-func (s *Server) checkPost(r *http.Request, m *jsonrpc.Message, tooLarge bool, parse error) (refusal, bool) {
-	version := r.Header.Get(versionHeader)
-	modern := core.IsModern(version) || modernMeta(m)
+// checkPost checks what needs no session, of a message or of a batch. A zero status: the request belongs to the modern era.
+func (s *Server) checkPost(r *http.Request, m *jsonrpc.Message, batch []jsonrpc.Message, tooLarge bool, parse error) (refusal, bool) {
+	version, one := single(r.Header[versionHeader])
+	declared, modern := modernMeta(m)
+	modern = modern || core.IsModern(version) || s.cfg.Eras == Both && modernBatch(batch)
 	switch {
 	case tooLarge:
 		return refusal{
@@ -106,22 +107,26 @@ func (s *Server) checkPost(r *http.Request, m *jsonrpc.Message, tooLarge bool, p
 	case parse != nil && encoded(r.Header["Content-Encoding"]): // where a middleware has decoded it, the header may still be there
 		return refusal{
 			status: http.StatusUnsupportedMediaType, code: CodeInvalidRequest, message: "Content-Encoding is not supported: send the body as it is",
+			encoding: "identity",
 		}, false
 	case parse != nil:
 		return malformed(parse), false
 	case len(m.ID) > maxIDBytes:
 		return refuseLongID, false
+	case !one:
+		return refuseTwoVersions, false
+	case modern && s.cfg.Eras == Legacy:
+		return refuseModern, false
+	case modern && batch != nil:
+		return refuseBatch, false
 	case modern:
-		if s.cfg.Eras == Legacy {
-			return refuseModern, false
-		}
-		return refusal{}, false
+		return s.checkModern(version, declared)
 	case s.cfg.Eras == Modern:
 		f := badRequest("this server speaks only versions from " + core.FirstModern + " on (Config.Eras)")
-		f.data = `{"supported":["` + core.FirstModern + `"]}`
+		f.data = s.supported()
 		return f, false
 	}
-	return checkVersion(version)
+	return s.checkVersion(r)
 }
 
 // malformed is what Parse found.
@@ -132,15 +137,17 @@ func malformed(parse error) refusal {
 	return badRequest("%v", parse) // Parse has no other errors
 }
 
-// checkVersion refuses a version header that names no known version. Another one than the session's is accepted, and means nothing:
+// checkVersion refuses a version header that names no known version, or two. Another one than the session's is accepted, and means nothing:
 // the session's rules were agreed on in initialize.
-func checkVersion(version string) (refusal, bool) {
-	if version != "" {
-		if _, ok := core.Find(version); !ok {
-			f := badRequest("%s: unknown version; this server speaks those in data.supported", versionHeader)
-			f.data = supportedData
-			return f, false
-		}
+func (s *Server) checkVersion(r *http.Request) (refusal, bool) {
+	version, one := single(r.Header[versionHeader])
+	if !one {
+		return refuseTwoVersions, false
+	}
+	if _, ok := core.Find(version); version != "" && !ok {
+		f := badRequest("%s: unknown version; this server speaks those in data.supported", versionHeader)
+		f.data = s.supported()
+		return f, false
 	}
 	return refusal{}, true
 }
@@ -161,35 +168,20 @@ func (s *Server) session(r *http.Request) (*Session, refusal) {
 	return n, refusal{}
 }
 
-// single returns the one value of a header that must not have two.
-func single(values []string) (string, bool) {
-	for _, v := range values[min(1, len(values)):] {
-		if v != values[0] {
-			return "", false
-		}
-	}
-	if len(values) == 0 {
-		return "", true
-	}
-	return values[0], true
-}
-
 // tell delivers a notification or an answer.
 func (n *Session) tell(r *http.Request, m *jsonrpc.Message) {
+	n.heard()
 	if m.Kind != jsonrpc.Notification {
 		n.answered(m)
 		_ = n.do(core.In{Op: core.Touch})
 		return
 	}
-	switch string(m.Method) {
-	case "notifications/cancelled":
+	if string(m.Method) == "notifications/cancelled" {
 		id, ok := jsonrpc.Field(m.Params, "requestId")
-		if ok {
-			_ = n.do(core.In{Op: core.Cancel, ID: string(id)})
+		if ok && jsonrpc.IsID(id) && len(id) <= maxSpellingBytes {
+			_ = n.do(core.In{Op: core.Cancel, Key: string(jsonrpc.Key(id))})
 		}
 		return
-	case "notifications/initialized":
-		n.srv.spoken(n)
 	}
 	_ = n.do(core.In{Op: core.Touch})
 	defer n.srv.recovered("AppSession.Notification", func() {})
@@ -253,7 +245,7 @@ func (s *Server) postRequests(w http.ResponseWriter, r *http.Request, n *Session
 // openPost starts requests, and delivers the notifications that came with them. mode is what the client accepts; Auto: anything.
 func (n *Session) openPost(w http.ResponseWriter, r *http.Request, ms []jsonrpc.Message, batch bool, flags core.Flags, mode Mode) *conn {
 	out := newWriter(w, n.srv.cfg.WriteTimeout)
-	policy := n.srv.policyFor(r, firstRequest(ms), mode)
+	policy := n.policyFor(r, firstRequest(ms), mode)
 	in := core.In{Op: core.Post, Flags: flags, Dur: n.srv.timeLeft(r, &out), Nonce: mrand.Uint64()} //nolint:gosec // the stream's name is the secret
 	_, _ = rand.Read(in.Stream[:])                                                                  // it never fails
 	if !out.canFlush() {
@@ -272,13 +264,16 @@ func (n *Session) openPost(w http.ResponseWriter, r *http.Request, ms []jsonrpc.
 		c.st, c.first = st, flags&core.Initialize != 0
 		st.calls = append(st.calls, c)
 		if batch {
-			in.Batch = append(in.Batch, core.Request{ID: c.id})
+			in.Batch = append(in.Batch, core.Request{ID: c.id, Key: keyOf(c.id, ms[i].ID), Ping: c.method == "ping"})
 		}
 	}
 	st.method = st.calls[0].method
 	if !batch {
-		in.ID = st.calls[0].id
+		in.ID, in.Key = st.calls[0].id, keyOf(st.calls[0].id, firstRequest(ms).ID)
 		st.request = in.ID
+		if st.method == "ping" {
+			in.Flags |= core.Ping
+		}
 	}
 	p := pass{start: st}
 	n.mu.Lock()
@@ -296,6 +291,9 @@ func (n *Session) openPost(w http.ResponseWriter, r *http.Request, ms []jsonrpc.
 		}
 	}()
 	if p.started {
+		if !c.opens {
+			n.heard()
+		}
 		calls := st.calls
 		for i := range ms {
 			if ms[i].Kind != jsonrpc.Request {

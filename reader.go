@@ -5,6 +5,7 @@ import (
 	"math/rand/v2"
 	"net/http"
 	"sync"
+	"time"
 
 	"github.com/rejoin-mcp/rejoin/core"
 	"github.com/rejoin-mcp/rejoin/eventstore"
@@ -58,26 +59,60 @@ func (c *conn) greet(o *orders) {
 
 // write writes what the log holds, as far as the orders go. done: the response is complete.
 func (c *conn) write(o *orders, src source) (done bool, err error) {
-	for _, e := range o.expire {
-		f := failure(e.why)
-		data := jsonrpc.AppendError(nil, []byte(e.id), f.Code, f.Message, f.Data)
-		c.piece = sse.AppendEvent(c.buffer(), appendEventID(nil, c.stream, e.seq), data)
+	c.tell(o)
+	whole := o.endSeq
+	if o.mayEnd(c.pos) && c.slow { // more would take long
+		o.endSeq = min(whole, c.pos)
 	}
 	for limit := c.limit(o, src.stored); c.pos < limit; limit = c.limit(o, c.stored()) {
 		if c.fresh.Load() { // a long log is not written out to a client that was sent away meanwhile
 			return false, c.flush()
 		}
-		if more, err := c.read(src, limit); err != nil || !more {
+		more, err := c.read(src, limit, o)
+		if err != nil || !more {
 			return false, errors.Join(err, c.flush())
+		}
+		if o.mayEnd(c.pos) && len(c.piece) == 0 { // a piece has left, and the rest can be fetched
+			o.endSeq = min(whole, c.pos)
 		}
 	}
 	if !o.end || c.pos < o.endSeq {
 		return false, c.flush()
 	}
-	if o.endRetry > 0 {
+	if o.endRetry > 0 && (!o.last || c.pos < whole) {
 		c.piece = sse.AppendRetry(c.buffer(), o.endRetry)
 	}
 	return true, c.flushLast()
+}
+
+// mayEnd reports whether the time of a connection is over, and it has written enough to leave the rest for the next one.
+func (o *orders) mayEnd(pos uint64) bool { return o.least > 0 && pos >= o.least }
+
+// tell puts what is said to a client that gets no more of the log into the piece: which questions it need not answer, and an error for
+// each response that it does not have.
+func (c *conn) tell(o *orders) {
+	for _, q := range o.withdraw {
+		if q.seq <= c.pos {
+			data := jsonrpc.AppendRequest(nil, nil, "notifications/cancelled", withdrawal(q.id, q.why.Error()))
+			c.piece = sse.AppendEvent(c.buffer(), nil, data)
+		}
+	}
+	for _, e := range o.expire {
+		if e.nonce == 0 && e.seq <= c.pos { // it is the number of an event that was written
+			continue
+		}
+		name := appendEventID(nil, c.stream, e.seq)
+		if e.nonce != 0 {
+			name = appendPrimerID(nil, c.stream, e.seq, e.nonce)
+		}
+		c.piece = sse.AppendEvent(c.buffer(), name, e.response())
+	}
+}
+
+// response is the error in place of a response.
+func (e *expiry) response() []byte {
+	f := failure(e.why)
+	return jsonrpc.AppendError(nil, []byte(e.id), f.Code, f.Message, f.Data)
 }
 
 // limit is how far to write.
@@ -107,12 +142,17 @@ func (c *conn) readLog(log eventstore.Log) (n int, state eventstore.State, err e
 }
 
 // read puts the next events of the log into the piece, and sends it when it is full. more: there may be others.
-func (c *conn) read(src source, limit uint64) (more bool, err error) {
+func (c *conn) read(src source, limit uint64, o *orders) (more bool, err error) {
 	n, state, err := c.readLog(src.log)
+	if err == nil && n == 0 && state.First <= c.pos+1 { // it was appended, or there would be nothing to read
+		err = &eventstore.BehindError{Last: state.Last}
+	}
 	switch {
-	case errors.Is(err, eventstore.ErrGone):
-		c.gap(core.Expired)
+	case errors.Is(err, eventstore.ErrFenced):
+		c.s.end(core.Moved)
 		return false, nil
+	case isLoss(err):
+		return c.loss(src, limit, err), nil
 	case err != nil:
 		c.s.srv.logStoreFailed(c.s, err)
 		c.gap(core.StoreFailed)
@@ -124,8 +164,8 @@ func (c *conn) read(src source, limit uint64) (more bool, err error) {
 		c.s.srv.logGap(c.s, c.pos+1, state.First-1)
 		c.pos = state.First - 1
 	}
-	defer clear(c.events[:n]) // they are the store's to forget
-	local, _ := src.log.(*localLog)
+	defer clear(c.events[:n])       // they are the store's to forget
+	local, _ := src.log.(*localLog) // nil: all have ids
 	var id [streamNameLen + 21]byte
 	for i := range c.events[:n] {
 		e := &c.events[i]
@@ -133,21 +173,47 @@ func (c *conn) read(src source, limit uint64) (more bool, err error) {
 			break
 		}
 		c.pos = e.Seq
-		name := appendEventID(id[:0], c.stream, e.Seq)
-		if local != nil && e.Seq >= local.from {
-			name = nil // nobody could find it again in another process, or after a restart
+		var name []byte
+		if local.names(e.Seq) {
+			name = appendEventID(id[:0], c.stream, e.Seq)
 		}
 		c.piece = sse.AppendEvent(c.buffer(), name, e.Data)
-		if len(c.piece) >= maxPiece {
+		if len(c.piece) >= c.most {
 			if err := c.flush(); err != nil {
 				return false, err
 			}
-			if c.fresh.Load() {
+			if c.fresh.Load() || o.mayEnd(c.pos) {
 				break // perhaps it was replaced meanwhile
 			}
 		}
 	}
 	return n > 0, nil
+}
+
+// loss is what comes of a store that has not what follows in the log. more: there is something to read after what is lost.
+func (c *conn) loss(src source, limit uint64, err error) (more bool) {
+	c.s.mu.Lock()
+	st := c.st
+	dropped, stale := st == nil || st.dropped || c.s.over, st != nil && st.log != src.log
+	c.s.mu.Unlock()
+	local, _ := src.log.(*localLog)
+	switch {
+	case dropped:
+		c.gap(core.Expired)
+		return false
+	case stale: // the store failed or recovered meanwhile; whoever noticed has woken this connection
+		return false
+	case local != nil:
+		limit = min(limit, local.from-1)
+	}
+	c.s.lostData(st, limit+1, err)
+	if !src.backlog {
+		c.gap(core.StoreFailed)
+		return false
+	}
+	c.s.srv.logGap(c.s, c.pos+1, limit) // nobody waits for a response there
+	c.pos = limit
+	return true
 }
 
 // gap reports that the connection cannot read on. The machine's orders follow.
@@ -172,12 +238,24 @@ func (c *conn) flush() error {
 	if len(c.piece) == 0 {
 		return nil
 	}
+	size, began := len(c.piece), time.Now()
 	err := c.sent(c.out.send(c.piece))
+	c.pace(size, time.Since(began))
 	if first && err == nil && c.out.holdsBack() {
 		c.s.srv.logHeldBack(c.s, c.out.w)
 		c.giveUp()
 	}
 	return err
+}
+
+// pace makes the next piece larger where the client took the last one at once, and smaller where it took long.
+func (c *conn) pace(size int, took time.Duration) {
+	switch c.slow = took > pieceTime; {
+	case c.slow:
+		c.most = max(1, min(c.most, size)/4)
+	case size >= c.most:
+		c.most = min(2*c.most, maxPiece)
+	}
 }
 
 // giveUp lets a client go that sees nothing of its stream before the response ends. One that cannot poll has to wait for that.

@@ -17,7 +17,9 @@ type refusal struct {
 	data    string // JSON
 	id      []byte // of the request, as written; nil: null
 	allow   string
-	retry   bool // say Retry-After
+	// encoding is the coding that a body may have, where it had another.
+	encoding string
+	retry    bool // say Retry-After
 }
 
 func (f refusal) withID(id []byte) refusal {
@@ -32,6 +34,9 @@ func (s *Server) refuse(w http.ResponseWriter, f refusal) {
 	h := w.Header()
 	if f.allow != "" {
 		h.Set("Allow", f.allow)
+	}
+	if f.encoding != "" {
+		h.Set("Accept-Encoding", f.encoding) // RFC 9110, 15.5.16
 	}
 	if f.retry {
 		h.Set("Retry-After", "1")
@@ -58,7 +63,22 @@ var legacyVersions = func() (names []string) {
 	return names
 }()
 
-var supportedData = `{"supported":["` + strings.Join(legacyVersions, `","`) + `"]}`
+var supportedData = supportedOf(legacyVersions)
+
+func supportedOf(versions []string) string {
+	return `{"supported":["` + strings.Join(versions, `","`) + `"]}`
+}
+
+// supported names all versions that are served, newest first, to whoever asked for another one.
+func (s *Server) supported() string {
+	switch s.cfg.Eras {
+	case Both:
+		return supportedOf(append([]string{core.FirstModern}, legacyVersions...))
+	case Modern:
+		return supportedOf([]string{core.FirstModern})
+	}
+	return supportedData
+}
 
 var (
 	refuseUnknownSession = refusal{
@@ -80,7 +100,9 @@ var (
 	refuseModernMethod = refusal{
 		status: http.StatusMethodNotAllowed, code: CodeInvalidRequest, allow: "POST", message: "use POST: only the modern era is served (Config.Eras)",
 	}
-	refuseLongID = badRequest("the id is longer than %d bytes", maxIDBytes)
+	refuseTwoVersions = badRequest("two different values of %s", versionHeader)
+	refuseBatch       = badRequest("batches exist only in version 2025-03-26")
+	refuseLongID      = badRequest("the id is longer than %d bytes", maxIDBytes)
 	// An error that is not one of the modern era's makes every client of both eras fall back to initialize.
 	refuseModern = refusal{
 		status: http.StatusBadRequest, code: CodeInvalidRequest, data: supportedData,

@@ -1,7 +1,6 @@
 package rejoin
 
 import (
-	"context"
 	"errors"
 
 	"github.com/rejoin-mcp/rejoin/core"
@@ -106,28 +105,19 @@ func (s *Session) unsent(m *message, err error) {
 
 // append puts an event into the store, without the lock, and makes it visible to readers.
 func (s *Session) append(st *stream, seq uint64, data []byte, seal bool) error {
-	log := st.log // only the appender sets it
-	if log == nil {
-		log = s.srv.cfg.Store.Log(s.logKey(st))
-	}
-	err := s.appendTo(log, seq, data, seal)
+	log, err := s.record(st, seq, data, seal)
 	switch {
 	case err == nil:
-	case errors.Is(err, eventstore.ErrGone):
+	case errors.Is(err, eventstore.ErrFenced):
+		s.end(core.Moved)
+		return ErrMoved
+	case errors.Is(err, ErrSessionEnded):
 		s.takeBack(st, seq)
 		return ErrSessionEnded // it ended while we appended
-	case errors.Is(err, eventstore.ErrFull) && !seal:
+	default:
 		s.takeBack(st, seq)
 		s.srv.logFull(s)
 		return ErrFull
-	default:
-		s.srv.logStoreFailed(s, err)
-		log = newLocalLog(log, seq)
-		if err = log.Append(context.Background(), seq, data, seal); errors.Is(err, eventstore.ErrFull) {
-			s.takeBack(st, seq)
-			s.srv.logFull(s)
-			return ErrFull
-		}
 	}
 	dropped, over := s.stored(st, seq, log, len(data))
 	if dropped { // while we appended, so that nobody else knows of the log
@@ -154,17 +144,29 @@ func (s *Session) stored(st *stream, seq uint64, log eventstore.Log, size int) (
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if st.log != log {
-		if _, local := log.(*localLog); local {
-			var p pass
-			s.step(&core.In{Op: core.Lost, Stream: st.id, Seq: seq}, &p)
-		}
-		st.log = log
+		s.relog(st, seq, log)
 	}
 	st.stored = seq
 	st.events++
 	st.bytes += int64(size)
 	st.wake()
+	if s.cause == ErrMoved { //nolint:errorlint // our own, set as it is
+		return false, false // it is another process's to drop
+	}
 	return st.dropped, s.over
+}
+
+// relog notes that a stream goes on in another log: the store's, or one in memory because the store failed. Under the lock.
+func (s *Session) relog(st *stream, seq uint64, log eventstore.Log) {
+	_, local := log.(*localLog)
+	var p pass
+	switch {
+	case local:
+		s.step(&core.In{Op: core.Lost, Stream: st.id, Seq: seq}, &p)
+	case st.log != nil:
+		s.step(&core.In{Op: core.Healed, Stream: st.id, Seq: seq}, &p)
+	}
+	st.log = log
 }
 
 // takeBack gives a sequence back that was not recorded.

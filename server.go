@@ -29,10 +29,13 @@ type Server struct {
 	// machines is what those of all sessions have in common.
 	machines core.Config
 	log      *slog.Logger
-	// instant: the store works in this process's memory, so its operations need no deadline.
+	// instant: the store never waits (eventstore.Instant), so its operations need no deadline.
 	instant bool
 	stats   counters
 	said    [saidKinds]atomic.Bool
+
+	doubtedMu sync.Mutex
+	doubted   map[[2]string]struct{} // names and versions of clients that did not come back and were logged
 
 	lastAsk     atomic.Uint64
 	lastSession atomic.Uint64
@@ -47,7 +50,7 @@ type Server struct {
 
 	mu       sync.RWMutex
 	sessions map[string]*Session
-	silent   *list.List // sessions that have not sent initialized, oldest first
+	silent   *list.List // sessions whose client has not come back after initialize, oldest first
 	places   map[*Session]*list.Element
 }
 
@@ -59,7 +62,7 @@ func NewServer(app App, cfg Config) (*Server, error) {
 	s := &Server{
 		app: app, cfg: cfg, log: cfg.Logger, guard: newGuard(cfg.AllowedHosts, cfg.AllowedOrigins),
 		sessions: map[string]*Session{}, silent: list.New(), places: map[*Session]*list.Element{},
-		changed: make(chan struct{}, 1),
+		changed: make(chan struct{}, 1), doubted: map[[2]string]struct{}{},
 	}
 	s.machines = core.Config{
 		Policy: cfg.Policy.core(), SessionIdleTTL: cfg.SessionIdleTTL, MaxInFlight: cfg.MaxConcurrent, MaxEnded: maxEnded, Remember: maxRemembered,
@@ -67,7 +70,9 @@ func NewServer(app App, cfg Config) (*Server, error) {
 	}
 	s.life, s.kill = context.WithCancel(context.Background())
 	s.listening, s.hush = context.WithCancel(s.life)
-	_, s.instant = cfg.Store.(*eventstore.Memory)
+	if i, ok := cfg.Store.(eventstore.Instant); ok {
+		s.instant = i.Instant()
+	}
 	return s, nil
 }
 
@@ -93,32 +98,55 @@ func (s *Server) Serve(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// silentAfter is how old a session must be that never sent initialized, to make room for a new one.
+// silentAfter is how old a session must be whose client has not come back after initialize, to make room for a new one.
 const silentAfter = 30 * time.Second
 
-// admit registers a new session. Where there are too many, one makes room whose client has never come back after initialize.
+// admit registers a new session. Where there are too many, one makes room whose client has never come back after initialize, and in which
+// nothing happens.
 func (s *Server) admit(n *Session) bool {
-	s.mu.Lock()
-	var oldest *Session
-	if s.cfg.MaxSessions > 0 && len(s.sessions) >= s.cfg.MaxSessions {
-		first := s.silent.Front()
-		if first == nil || time.Since(first.Value.(*Session).created) < silentAfter { //nolint:forcetypeassert // the list holds nothing else
+	for busy := 0; ; {
+		s.mu.Lock()
+		if s.cfg.MaxSessions <= 0 || len(s.sessions) < s.cfg.MaxSessions {
+			s.sessions[n.id] = n
 			s.mu.Unlock()
-			return false
+			return true
 		}
-		oldest = first.Value.(*Session) //nolint:forcetypeassert // the list holds nothing else
-		s.remove(oldest)
+		oldest := s.unheard(busy)
+		s.mu.Unlock()
+		switch {
+		case oldest == nil:
+			return false
+		case !oldest.makeRoom(): // others may take the room that it makes: then the next one does
+			busy++
+		}
 	}
-	s.sessions[n.id] = n
-	s.places[n] = s.silent.PushBack(n)
-	s.mu.Unlock()
-	if oldest != nil {
-		oldest.end(core.Idle)
-	}
-	return true
 }
 
-// spoken notes that a session's client sent initialized.
+// unheard returns the oldest session whose client has been silent for long, or nil. It passes over the first ones. Under the lock.
+func (s *Server) unheard(but int) *Session {
+	for at := s.silent.Front(); at != nil; at = at.Next() {
+		n := at.Value.(*Session) //nolint:forcetypeassert // the list holds nothing else
+		switch {
+		case time.Since(n.created) < silentAfter:
+			return nil
+		case but == 0:
+			return n
+		}
+		but--
+	}
+	return nil
+}
+
+// wait lists a session that waits for its client to come back after initialize.
+func (s *Server) wait(n *Session) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.sessions[n.id] == n && !n.spoke.Load() {
+		s.places[n] = s.silent.PushBack(n)
+	}
+}
+
+// spoken takes a session out of those: its client has come back.
 func (s *Server) spoken(n *Session) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -226,13 +254,14 @@ func (s *Server) CloseStreams(session Ref, retryAfter time.Duration) (int, error
 	return closed, failed
 }
 
-// EndSession ends a session as DELETE does.
+// EndSession ends a session. Other than at a DELETE its client has not asked for it: it gets an error whose data.reason is "ended" for
+// each request that it waits for.
 func (s *Server) EndSession(session Ref) error {
 	n := s.byRef(session)
 	if n == nil || n.ref != session {
 		return ErrUnknown
 	}
-	n.end(core.Deleted)
+	n.end(core.Terminated)
 	return nil
 }
 

@@ -5,7 +5,9 @@ import (
 	"encoding/json"
 	"log/slog"
 	"math/rand/v2"
+	"net/http"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/rejoin-mcp/rejoin/core"
@@ -19,8 +21,10 @@ type Session struct {
 	ref       Ref
 	principal string
 	created   time.Time
-	client    string     // clientInfo of initialize, JSON; "": it has none
-	app       AppSession // set when App.Open has returned, before a request can come
+	client    string      // clientInfo of initialize, JSON; "": it has none
+	offers    string      // capabilities of initialize, likewise
+	app       AppSession  // set when App.Open has returned, before a request can come
+	spoke     atomic.Bool // the client has come back after initialize
 
 	mu         sync.Mutex
 	m          core.Machine
@@ -35,6 +39,7 @@ type Session struct {
 	version    string
 	active     time.Time
 	ready      bool // initialize was answered with a result
+	tools      bool // and announced tools
 	over       bool
 	cause      error
 	done       chan struct{} // made when somebody asks for it
@@ -73,17 +78,24 @@ func (s *Session) Done() <-chan struct{} {
 	return s.done
 }
 
-// Notify sends on the stream of the call that ctx belongs to, else (no call, or an ended one) on the standalone stream. params
-// must be valid JSON; nil: none.
+// Notify sends on the stream of the call that ctx belongs to, else (no call, or an ended one) on the standalone stream: with
+// context.Background() there from within a call too. params as with Handle.Notify.
+//
+// A notifications/progress gets its progressToken as the client spelt it, whatever an SDK has made of it. One with a token that is no string
+// or number, or is longer than 1 KiB, goes nowhere.
 //
 // ErrFull: the client has left so much unfetched that there is no room. ErrSessionEnded. A notification that no client can ever
 // read is no error.
-func (s *Session) Notify(ctx context.Context, method string, params json.RawMessage) error {
-	return s.notify(s.callOf(ctx), method, params)
+func (s *Session) Notify(ctx context.Context, method string, params any) error {
+	raw, err := marshalParams(params)
+	if err != nil {
+		return err
+	}
+	return s.notify(s.callOf(ctx), method, raw)
 }
 
-// Ask sends a request likewise. reply runs once, on another goroutine: with the answer, the client's *Error, or why none can
-// come; that may be before Ask has returned. Ask never blocks. cancel withdraws the question with notifications/cancelled; reply does not run after it.
+// Ask sends a request likewise. reply runs once, on another goroutine: with the answer, the client's *Error, or why none can come, such as
+// ErrNotOffered; that may be before Ask has returned. Ask never blocks. cancel withdraws the question with notifications/cancelled; reply does not run after it.
 func (s *Session) Ask(ctx context.Context, method string, params json.RawMessage, reply func(json.RawMessage, error)) (cancel func(reason string)) {
 	return s.ask(s.callOf(ctx), method, params, reply)
 }
@@ -109,12 +121,13 @@ func (s *Session) SavedState() []byte {
 	return s.state
 }
 
-// End ends the session from the app's side.
+// End ends the session from the app's side. Clients get an error whose data.reason is "ended" for each request that they wait for, and
+// tools ErrSessionEnded as the cause of their contexts.
 func (s *Session) End(cause error) {
 	if cause != nil {
 		s.srv.log.Info("rejoin: the app ended a session", "session", s.ref, "cause", cause)
 	}
-	s.end(core.Deleted)
+	s.end(core.Terminated)
 }
 
 // callOf returns the call that ctx belongs to, if it is one of this session.
@@ -132,6 +145,10 @@ func (s *Session) notify(c *Call, method string, params json.RawMessage) error {
 	var flags core.Flags
 	if method == "notifications/progress" {
 		flags = core.Progress
+		var ok bool
+		if params, ok = s.ownToken(c, params); !ok {
+			return nil
+		}
 	}
 	return s.emit(c, flags, jsonrpc.AppendRequest(make([]byte, 0, len(method)+len(params)+48), nil, method, params))
 }
@@ -151,26 +168,25 @@ func (s *Session) emit(c *Call, flags core.Flags, data []byte) error {
 	return s.send(m)
 }
 
-// isReady reports whether the client may use the session.
-func (s *Session) isReady() bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.ready
-}
-
 // opened makes the session a real one: initialize was answered with that version, and the answer is about to be written.
-func (s *Session) opened(version string) {
+// The client may have said more of itself in the header of that request.
+func (s *Session) opened(version string, h http.Header) {
 	if v, ok := core.Find(version); ok {
 		version = v.Name // the same for all sessions
 	}
-	in := core.In{Op: core.Opened, ID: version}
-	if s.canPoll() {
-		in.Flags |= core.CanPoll
+	client := s.clientOf(h)
+	client.Protocol = version
+	in := core.In{Op: core.Opened, ID: version, Flags: core.CannotPoll}
+	if s.canPoll(client) {
+		in.Flags = core.CanPoll
 	}
+	var p pass
 	s.mu.Lock()
 	s.version, s.ready = version, true
+	s.step(&in, &p)
 	s.mu.Unlock()
-	_ = s.do(in) // nothing of it can be refused
+	s.finish(&p)
+	s.srv.wait(s)
 	s.srv.stats.opened.Add(1)
 }
 
@@ -188,13 +204,6 @@ func (s *Session) clientInfo() json.RawMessage {
 	return json.RawMessage(s.client)
 }
 
-// canPoll asks the configuration. Where it panics, the answer to initialize is on its way already, and goes on.
-func (s *Session) canPoll() bool {
-	defer s.srv.recovered("Config.CanPoll", func() {})
-	can := s.srv.cfg.CanPoll
-	return can != nil && can(s.clientInfo())
-}
-
 // trim gives back what a session that does nothing has no use for. It is not for each call: the next one takes it anew. Under the lock.
 func (s *Session) trim() {
 	if len(s.conns) > 0 || s.m.Running() > 0 {
@@ -210,8 +219,32 @@ func (s *Session) trim() {
 	}
 }
 
+// makeRoom ends the session for a new one, and reports whether it did, or it had ended. One whose client has spoken meanwhile, that
+// runs a request, has a connection, or waits for the answer to a question stays.
+func (s *Session) makeRoom() bool {
+	var p pass
+	s.mu.Lock()
+	if !s.over && (s.spoke.Load() || s.m.Busy() || len(s.asks) > 0) {
+		s.mu.Unlock()
+		return false
+	}
+	s.step(&core.In{Op: core.Delete, Reason: core.Idle}, &p)
+	s.mu.Unlock()
+	s.finish(&p)
+	return true
+}
+
+// heard notes that the client has come back after initialize.
+func (s *Session) heard() {
+	if !s.spoke.Load() && s.spoke.CompareAndSwap(false, true) {
+		s.srv.spoken(s)
+	}
+}
+
 // end ends the session.
-func (s *Session) end(why core.Reason) { _ = s.do(core.In{Op: core.Delete, Reason: why}) }
+func (s *Session) end(why core.Reason) {
+	_ = s.do(core.In{Op: core.Delete, Reason: why, Rand: rand.Uint32()}) //nolint:gosec // spreads retries
+}
 
 // closeStream lets the client of a stream go.
 func (s *Session) closeStream(id core.StreamID, retry time.Duration) error {

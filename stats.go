@@ -1,6 +1,7 @@
 package rejoin
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -12,6 +13,8 @@ import (
 	"time"
 
 	"github.com/rejoin-mcp/rejoin/core"
+	"github.com/rejoin-mcp/rejoin/eventstore"
+	"github.com/rejoin-mcp/rejoin/internal/jsonrpc"
 )
 
 // Stats are counters since NewServer, and gauges where the name has no past tense. Of requests of the modern era Connections counts
@@ -24,18 +27,21 @@ type Stats struct {
 	Resumed   int64 // streams whose client came back
 	TakenOver int64 // connections that a newer one replaced
 	Abandoned int64 // requests whose client did not come back
+	Doubted   int64 // sessions whose client did not come back in time, so that it is let go no more
+	Moved     int64 // sessions that another process took over (eventstore.ErrFenced)
 
 	Evicted        int64 // events that the store gave up for want of room
 	Expired        int64 // cursors whose events were gone
-	StoreFailed    int64 // operations of the store
+	StoreFailed    int64 // operations of the store, and times that it was found to have lost events
 	Refused        int64 // requests that the transport refused
 	WritesTimedOut int64 // connections whose client had stopped reading
 	Full           int64 // messages that the store had no room for
 }
 
 type counters struct {
-	opened, closed, resumed, takenOver, abandoned       atomic.Int64
-	expired, storeFailed, refused, writesTimedOut, full atomic.Int64
+	opened, closed, resumed, takenOver, abandoned, moved atomic.Int64
+	doubted                                              atomic.Int64
+	expired, storeFailed, refused, writesTimedOut, full  atomic.Int64
 }
 
 func (c *counters) noteWriteError(err error) {
@@ -49,10 +55,11 @@ func (s *Server) Stats() Stats {
 	c := &s.stats
 	out := Stats{
 		Opened: c.opened.Load(), Closed: c.closed.Load(), Resumed: c.resumed.Load(), TakenOver: c.takenOver.Load(),
-		Abandoned: c.abandoned.Load(), Expired: c.expired.Load(), StoreFailed: c.storeFailed.Load(), Refused: c.refused.Load(),
+		Abandoned: c.abandoned.Load(), Doubted: c.doubted.Load(), Moved: c.moved.Load(), Expired: c.expired.Load(),
+		StoreFailed: c.storeFailed.Load(), Refused: c.refused.Load(),
 		WritesTimedOut: c.writesTimedOut.Load(), Full: c.full.Load(),
 	}
-	if u, ok := s.cfg.Store.(interface{ Usage() (bytes, evicted int64) }); ok {
+	if u := eventstore.AccountantOf(s.cfg.Store); u != nil {
 		out.StoredBytes, out.Evicted = u.Usage()
 	}
 	out.Connections = s.modern.Load() + s.listens.Load()
@@ -83,6 +90,7 @@ type SessionInfo struct {
 	Ref             Ref
 	Principal       string
 	Version         string          // negotiated protocol version
+	Polls           bool            // its client is let go where CloseAfter or a tool says so
 	Client          json.RawMessage // clientInfo of initialize; of one over 8 KiB name, title and version
 	Created, Active time.Time
 	Streams         []StreamInfo // the standalone stream first
@@ -105,7 +113,7 @@ func (n *Session) info() (SessionInfo, bool) {
 	if n.over || !n.ready {
 		return SessionInfo{}, false
 	}
-	out := SessionInfo{Ref: n.ref, Principal: n.principal, Version: n.version, Client: n.clientInfo(), Created: n.created, Active: n.active}
+	out := SessionInfo{Ref: n.ref, Principal: n.principal, Version: n.version, Polls: n.m.CanPoll(), Client: n.clientInfo(), Created: n.created, Active: n.active}
 	for i, st := range n.streams {
 		if st == nil {
 			continue
@@ -158,6 +166,9 @@ const (
 	saidFull
 	saidUnsent
 	saidStore
+	saidNothing
+	saidNoTools
+	saidMoved
 	saidKinds
 )
 
@@ -178,7 +189,10 @@ func (s *Server) logHeldBack(n *Session, w http.ResponseWriter) {
 }
 
 func (s *Server) logNotResumable(n *Session) {
-	s.sayOnce(saidNotResumable, "rejoin: CloseStream has no effect for clients that cannot poll", "session", n.ref, "version", n.Version())
+	if s.said[saidNotResumable].Load() { // who the client is takes a while to find out
+		return
+	}
+	s.sayOnce(saidNotResumable, "rejoin: CloseStream has no effect for clients that cannot poll", "session", n.ref, "client", clip(n.Client().Name), "version", n.Version())
 }
 
 func (s *Server) logFull(n *Session) {
@@ -193,7 +207,47 @@ func (s *Server) logUnsent(n *Session, err error) {
 
 func (s *Server) logStoreFailed(n *Session, err error) {
 	s.stats.storeFailed.Add(1)
-	s.sayOnce(saidStore, "rejoin: the event store failed; the stream goes on without it", "session", n.ref, "error", err)
+	s.sayOnce(saidStore, "rejoin: the event store failed; the stream goes on without it, and the store is tried again", "session", n.ref, "error", err)
+}
+
+// logMoved notes that the store has told us that another process owns a session.
+func (s *Server) logMoved(n *Session) {
+	s.stats.moved.Add(1)
+	s.sayOnce(saidMoved, "rejoin: another process owns the session now; it has ended here", "session", n.ref)
+}
+
+// logNothing tells of a server that has nothing to call, read or complete: clients ask it for nothing. result answers initialize.
+func (s *Server) logNothing(n *Session, result json.RawMessage) {
+	capabilities, _ := jsonrpc.Field(result, "capabilities")
+	_, tools := jsonrpc.Field(capabilities, "tools")
+	n.mu.Lock()
+	n.tools = tools
+	n.mu.Unlock()
+	for _, name := range [...]string{"tools", "resources", "prompts", "completions", "tasks", "extensions", "experimental"} {
+		if _, offers := jsonrpc.Field(capabilities, name); offers {
+			return
+		}
+	}
+	s.sayOnce(saidNothing, "rejoin: the server of a session offers nothing: its answer to initialize announces no tools, resources, prompts or completions, "+
+		"so clients will not ask for them", "session", n.ref)
+}
+
+// logNoTools tells of a server that announced tools and has none, such as one that was made for initialize alone. result answers
+// tools/list.
+func (s *Server) logNoTools(n *Session, params, result json.RawMessage) {
+	tools, _ := jsonrpc.Field(result, "tools")
+	_, later := jsonrpc.Field(params, "cursor")
+	_, more := jsonrpc.Field(result, "nextCursor")
+	if later || more || len(tools) < 2 || len(bytes.TrimSpace(tools[1:len(tools)-1])) > 0 {
+		return
+	}
+	n.mu.Lock()
+	announced := n.tools
+	n.mu.Unlock()
+	if announced {
+		s.sayOnce(saidNoTools, "rejoin: the server of a session announces tools and lists none: it must have all that the session will ask for, "+
+			"not only what the request that opened the session needs (gosdk.NewFunc)", "session", n.ref)
+	}
 }
 
 // logGap notes that events of a standalone stream were dropped before their client came for them.

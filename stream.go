@@ -27,6 +27,7 @@ type stream struct {
 	last      uint64         // the last sequence that was given
 	stored    uint64         // the last event that a reader can find
 	dropped   bool           // the machine has forgotten it
+	lost      bool           // the store has lost some of it, and that was said
 	appending bool           // somebody is appending; what comes meanwhile waits in queue
 	queue     []message
 	queued    int // bytes in it

@@ -33,7 +33,7 @@ func (s *Session) asked(ctx context.Context, m jsonrpc.Message, done func()) {
 	case <-ctx.Done():
 		return
 	}
-	id := string(m.ID)
+	id := string(jsonrpc.Key(m.ID))
 	asking, cancel := context.WithCancel(ctx)
 	q := &question{cancel: cancel, wanted: true}
 	s.mu.Lock()
@@ -60,7 +60,7 @@ func (s *Session) answer(ctx context.Context, m jsonrpc.Message, q *question) bo
 	s.mu.Lock()
 	wanted := q.wanted
 	if wanted {
-		delete(s.questions, string(m.ID))
+		delete(s.questions, string(jsonrpc.Key(m.ID)))
 	}
 	s.mu.Unlock()
 	switch {
@@ -131,7 +131,7 @@ func (s *Session) onRequest(ctx context.Context, m jsonrpc.Message) (result any,
 // withdrawn ends the answering of a request that the server no longer waits for.
 func (s *Session) withdrawn(params []byte) {
 	raw, _ := jsonrpc.Field(params, "requestId")
-	id := string(raw)
+	id := string(jsonrpc.Key(raw))
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if q := s.questions[id]; q != nil {

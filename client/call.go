@@ -222,7 +222,11 @@ func (c *Call) post() error {
 		return fmt.Errorf("%w: status %d for a request", ErrProtocol, a.status)
 	}
 	if c.opens {
-		id := a.header.Get("Mcp-Session-Id")
+		id, one := field(a.header, "Mcp-Session-Id")
+		if !one {
+			a.close()
+			return fmt.Errorf("%w: two different session ids", ErrProtocol)
+		}
 		if !sendable(id) {
 			a.close()
 			return fmt.Errorf("%w: a session id of %d bytes cannot be sent back", ErrProtocol, len(id))

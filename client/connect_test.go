@@ -98,7 +98,7 @@ func (modern) Modern() http.Handler { return http.NotFoundHandler() }
 
 func TestRejoinWithoutLegacySessionsNamesWhatItOffers(t *testing.T) {
 	bubble(t, func(t *testing.T) {
-		app := modern{rejoin.NewApp(rejoin.Info{Name: "test", Version: "1"}, nil)}
+		app := modern{rejoin.NewToolApp(rejoin.Info{Name: "test", Version: "1"})}
 		srv, err := rejoin.NewServer(app, rejoin.Config{Eras: rejoin.Modern})
 		require.NoError(t, err)
 		t.Cleanup(srv.Close)

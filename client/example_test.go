@@ -12,7 +12,7 @@ import (
 
 // counting serves a tool that says 1, 2, 3, lets its client go after each, and waits for next before it goes on.
 func counting(next <-chan struct{}) *httptest.Server {
-	app := rejoin.NewApp(rejoin.Info{Name: "counter", Version: "1"}, func(ctx context.Context, _ *rejoin.Request) (any, error) {
+	count := func(ctx context.Context, _ *rejoin.Request) (any, error) {
 		h := rejoin.HandleFromContext(ctx)
 		for i := range 3 {
 			if err := h.Notify("notifications/message", map[string]any{"n": i + 1}); err != nil {
@@ -22,7 +22,8 @@ func counting(next <-chan struct{}) *httptest.Server {
 			<-next
 		}
 		return map[string]any{"total": 3}, nil
-	})
+	}
+	app := rejoin.NewToolApp(rejoin.Info{Name: "counter", Version: "1"}, rejoin.Tool{Name: "count", Run: count})
 	srv, err := rejoin.NewServer(app, rejoin.Config{Policy: rejoin.Policy{Retry: 1e6}})
 	if err != nil {
 		panic(err)

@@ -2,6 +2,7 @@ package client_test
 
 import (
 	"context"
+	"encoding/json"
 	"net"
 	"net/http"
 	"runtime"
@@ -152,11 +153,20 @@ func raw(t *testing.T, f func(c net.Conn)) *http.Client {
 	return hc
 }
 
-// tool is a server whose requests, initialize and ping aside, are all answered by f.
+// tool is a server whose requests, initialize and ping aside, are all answered by f: with its result as it is, and {} for nil.
 func tool(t *testing.T, cfg rejoin.Config, f func(ctx context.Context, h *rejoin.Handle) (any, error)) (*wire, *http.Client) {
 	t.Helper()
-	app := rejoin.NewApp(rejoin.Info{Name: "test", Version: "1"}, func(ctx context.Context, _ *rejoin.Request) (any, error) {
-		return f(ctx, rejoin.HandleFromContext(ctx))
+	info := rejoin.Info{Name: "test", Version: "1", Capabilities: map[string]any{"tools": struct{}{}}}
+	app := rejoin.NewApp(info, func(ctx context.Context, _ *rejoin.Request) (any, error) {
+		result, err := f(ctx, rejoin.HandleFromContext(ctx))
+		switch {
+		case err != nil:
+			return nil, err
+		case result == nil:
+			return struct{}{}, nil
+		}
+		raw, err := json.Marshal(result)
+		return json.RawMessage(raw), err
 	})
 	srv, err := rejoin.NewServer(app, cfg)
 	require.NoError(t, err)

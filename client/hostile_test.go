@@ -184,7 +184,7 @@ func TestTheResponseToAnotherRequestIsNotTaken(t *testing.T) {
 		two := start(t, s)
 		synctest.Wait()
 		server.get = func(w http.ResponseWriter, r *http.Request, h hit, n int) {
-			stream(w, event("b", `{"jsonrpc":"2.0","id":"2","result":"a string"}`)+event("c", `{"jsonrpc":"2.0","id":2.0,"result":"another"}`))
+			stream(w, event("b", `{"jsonrpc":"2.0","id":"2","result":"a string"}`)+event("c", `{"jsonrpc":"2.0","id":2.5,"result":"another"}`))
 			stream(w, event("d", `{"jsonrpc":"2.0","id":null,"error":{"code":1,"message":"nobody's"}}`)+event("e", `{"jsonrpc":"2.0","id":3,"result":"right"}`))
 			<-r.Context().Done()
 		}

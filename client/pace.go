@@ -77,7 +77,7 @@ func sleep(ctx context.Context, d time.Duration) error {
 
 // retryAfter is how long a refusal asks to wait, in seconds or until a date (RFC 9110, 10.2.3). Not more than sse.MaxRetry.
 func retryAfter(h http.Header) time.Duration {
-	text := h.Get("Retry-After")
+	text, _ := field(h, "Retry-After")
 	if n, err := strconv.ParseUint(text, 10, 64); err == nil {
 		return time.Duration(min(n, uint64(sse.MaxRetry/time.Second))) * time.Second
 	}

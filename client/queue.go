@@ -178,7 +178,7 @@ func (c *Call) Token() string {
 func (c *Call) take(m jsonrpc.Message, before, at position) bool {
 	switch {
 	case m.Kind == jsonrpc.Request:
-		id := string(m.ID)
+		id := string(jsonrpc.Key(m.ID))
 		c.mu.Lock()
 		c.queue.open[id] = before
 		c.mu.Unlock()
@@ -193,7 +193,7 @@ func (c *Call) take(m jsonrpc.Message, before, at position) bool {
 		c.reached(at)
 	case m.Kind == jsonrpc.Notification:
 		return !c.push(Message{string(m.Method), m.Params}, at)
-	case string(m.ID) == c.id: // any other is of a server that is confused
+	case string(jsonrpc.Key(m.ID)) == c.id: // any other is of a server that is confused
 		c.answered(m) // its id is not noted: a token must bring it again
 		return true
 	}

@@ -171,7 +171,8 @@ func (s *Session) do(ctx context.Context, method, accept string, body []byte, cu
 		}
 		return nil, err
 	}
-	kind, _, _ := mime.ParseMediaType(res.Header.Get("Content-Type")) // "" is none
+	contentType, _ := field(res.Header, "Content-Type")
+	kind, _, _ := mime.ParseMediaType(contentType) // "" is none
 	a := &answer{status: res.StatusCode, header: res.Header, kind: kind, body: res.Body, ctx: ctx, cancel: cancel}
 	if c := res.Header.Get("Content-Encoding"); (c != "" || res.Uncompressed) && !strings.EqualFold(c, "identity") {
 		a.close()
@@ -180,6 +181,34 @@ func (s *Session) do(ctx context.Context, method, accept string, body []byte, cu
 		}
 	}
 	return a, nil
+}
+
+// field is the value of a field that has one. A proxy may have sent it twice, or joined two lines by a comma (RFC 9110, 5.3): equal values count
+// as one. A single line that is something else stands for itself, since a server's own id may have a comma. False: there are lines that differ.
+func field(h http.Header, name string) (string, bool) {
+	lines := h.Values(name)
+	if len(lines) == 0 {
+		return "", true
+	}
+	value := lines[0]
+	if first, rest, more := strings.Cut(value, ","); more && same(strings.TrimSpace(first), strings.Split(rest, ",")) {
+		value = strings.TrimSpace(first)
+	}
+	for _, line := range lines[1:] {
+		if line != lines[0] && !same(value, strings.Split(line, ",")) {
+			return "", false
+		}
+	}
+	return value, true
+}
+
+func same(value string, parts []string) bool {
+	for _, part := range parts {
+		if strings.TrimSpace(part) != value {
+			return false
+		}
+	}
+	return true
 }
 
 // plain takes the URL, which may be secret, off an error of net/http, and says why a context ended.
@@ -215,6 +244,9 @@ func decodeError(raw []byte) *Error {
 	return e
 }
 
+// byteOrderMark may stand before JSON (RFC 8259, 8.1), as before a stream.
+var byteOrderMark = []byte("\xef\xbb\xbf")
+
 // readAll reads a body that is no stream.
 func readAll(a *answer, limit int) ([]byte, error) {
 	raw, err := io.ReadAll(io.LimitReader(a, int64(limit)+1))
@@ -224,7 +256,7 @@ func readAll(a *answer, limit int) ([]byte, error) {
 	case len(raw) > limit:
 		return nil, fmt.Errorf("%w: JSON over Config.MaxEventBytes", ErrProtocol)
 	}
-	return raw, nil
+	return bytes.TrimPrefix(raw, byteOrderMark), nil
 }
 
 // tell sends a notification or an answer.

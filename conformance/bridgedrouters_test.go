@@ -64,7 +64,8 @@ var bridgedRouters = map[string]router{
 			return e
 		},
 		user: func(ctx context.Context) string {
-			user, _ := echoadapter.Get(ctx, "user").(string)
+			value, _ := echoadapter.Get(ctx, "user")
+			user, _ := value.(string)
 			return user
 		},
 		tenant: func(ctx context.Context) string { return echoadapter.Param(ctx, "tenant") },

@@ -168,7 +168,7 @@ func requirePlainStreams(t *testing.T, w *wire, token string) (count int) {
 			if block == ": " {
 				continue
 			}
-			require.Regexp(t, `\Aid: \S+\ndata: \{"jsonrpc":.*\}\z`, block, "%s: no primer, no retry", e.method)
+			require.Regexp(t, `\Aevent: message\nid: \S+\ndata: \{"jsonrpc":.*\}\z`, block, "%s: no primer, no retry", e.method)
 			if strings.Contains(block, `"progressToken":"`+token+`"`) {
 				count++
 			}

@@ -22,6 +22,9 @@ func bridgedMCPGo(list tools) rejoin.App {
 				return nil, err
 			}
 			answer, err := run(ctx, sdkHand{ctx, func(done, total float64) error {
+				if r.Params.Meta == nil || r.Params.Meta.ProgressToken == nil {
+					return nil
+				}
 				return s.SendNotificationToClient(ctx, "notifications/progress",
 					map[string]any{"progressToken": r.Params.Meta.ProgressToken, "progress": done, "total": total})
 			}, func(ctx context.Context, message string, schema any) (any, error) {

@@ -77,6 +77,9 @@ func bridgedGoSDK(list tools) rejoin.App {
 	for name, run := range list {
 		add(name, func(ctx context.Context, r *mcp.CallToolRequest) (*mcp.CallToolResult, error) {
 			answer, err := run(ctx, sdkHand{ctx, func(done, total float64) error {
+				if r.Params.GetProgressToken() == nil {
+					return nil
+				}
 				return r.Session.NotifyProgress(ctx, &mcp.ProgressNotificationParams{
 					ProgressToken: r.Params.GetProgressToken(), Progress: done, Total: total,
 				})

@@ -146,12 +146,13 @@ func TestAllocs(t *testing.T) {
 			b.gone()
 			b.step(In{Op: Reply, Stream: b.stream, ID: "1"})
 		}},
-		{"a call that overruns, whose store fails, and whose reader is lost", []Op{Tick, Reply, Lost, Gap, Gone}, func() {
+		{"a call that overruns, whose store fails and recovers, and whose reader is lost", []Op{Tick, Reply, Lost, Healed, Gap, Gone}, func() {
 			b.post("1", nil, 0)
 			b.now = b.now.Add(time.Hour)
 			b.step(In{Op: Tick})
 			b.step(In{Op: Reply, Stream: b.stream, ID: "1"})
 			b.step(In{Op: Lost, Stream: b.stream, Seq: 1})
+			b.step(In{Op: Healed, Stream: b.stream, Seq: 1})
 			b.step(In{Op: Gap, Stream: b.stream, Conn: b.conn, Reason: StoreFailed})
 			b.gone()
 		}},

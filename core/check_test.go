@@ -10,6 +10,7 @@ func check(t testing.TB, m *Machine) {
 		must(t, m.Deadline().IsZero(), "a session that is over waits for nothing")
 		return
 	}
+	must(t, !m.trust.doubted || m.polls && !m.trust.proven && m.trust.missed > 0, "only who has failed to come back is doubted, and never who does")
 	if m.work == nil {
 		must(t, m.conns == 0 && m.running == 0 && m.pending == 0, "a session that is folded up does nothing")
 		return
@@ -55,7 +56,7 @@ func check(t testing.TB, m *Machine) {
 		open := false
 		for k := range m.streams[i].requests() {
 			r := &m.streams[i].requests()[k]
-			open = open || r.ID == id && r.state != settled
+			open = open || r.key() == id && r.state != settled
 		}
 		must(t, open, "an id in flight belongs to an open request")
 	}

@@ -4,13 +4,13 @@ import "time"
 
 // resumable reports whether the client of a stream can be sent away: it polls, and what it missed can be found again.
 func (m *Machine) resumable(s *stream) bool {
-	return m.polls && !s.memory && !s.jsonOnly && !s.stranded
+	return m.trusted() && !s.memory && !s.jsonOnly && !s.stranded
 }
 
 // Resumable reports whether Close can work for a stream.
 func (m *Machine) Resumable(id StreamID) bool {
 	if m.work == nil {
-		return m.phase != over && id == m.own && m.polls
+		return m.phase != over && id == m.own && m.trusted()
 	}
 	i := m.find(id)
 	return i >= 0 && m.streams[i].life == alive && m.resumable(&m.streams[i])
@@ -47,8 +47,12 @@ func (m *Machine) endConn(i int32, seq uint64, retry time.Duration, why Reason, 
 	s := &m.streams[i]
 	out = append(out, Out{Do: End, Conn: s.conn, Index: i, Stream: s.id, Seq: seq, Dur: retry, Reason: why})
 	s.conn, s.closing, s.upTo, s.reader = 0, s.conn, seq, nobody
+	s.parting = byItself
 	if retry > 0 {
 		s.retry = retry
+		if why == NoReason && i != standalone {
+			s.parting = sentAway
+		}
 	}
 	m.expect(s)
 	m.schedule(i)
@@ -59,6 +63,35 @@ func (m *Machine) endConn(i int32, seq uint64, retry time.Duration, why Reason, 
 func (m *Machine) expect(s *stream) {
 	s.dueBack = m.now + s.retry
 	m.dueBack = max(m.dueBack, s.dueBack)
+}
+
+// timeUp lets the client of a stream go whose connection has lasted as long as it may: also one that is slow, or that is being written
+// what is left of a call that has ended. It has written one event at least if there is one, so the next connection comes further. That it
+// brought nothing is no reason to come less often: it was held.
+func (m *Machine) timeUp(i int32, out []Out) []Out {
+	s := &m.streams[i]
+	s.empties, s.poll, s.cut = 0, false, true
+	least := uint64(0)
+	if s.conn != 0 {
+		if s.seq > s.from+1 {
+			least = s.from + 1
+		}
+		out = m.letGoAt(i, 0, out)
+		out[len(out)-1].Least = least
+		return out
+	}
+	end := Out{Do: End, Conn: s.closing, Index: i, Stream: s.id, Seq: s.upTo, Least: s.from + 1}
+	switch {
+	case s.cancelled:
+		end.Reason = Cancelled
+	case s.life == ended && s.upTo == s.seq:
+		end.Reason, end.Dur = Ended, m.retryOf(s, 0)
+		s.retry = end.Dur
+	default:
+		end.Dur = s.retry // as it was told before
+	}
+	m.expect(s)
+	return append(out, end)
 }
 
 // gone notes that a connection has ended. It never cancels anything: a disconnect is not a cancellation (transports,
@@ -122,7 +155,7 @@ func (m *Machine) baseRetry(s *stream) time.Duration {
 	return clampRetry(s.policy.Retry)
 }
 
-// retryOf is what a client is told when it is sent away: more after each poll that brought nothing, unless the caller says
+// retryOf is what a client is told when it is sent away: more after each poll that came and went and brought nothing, unless the caller says
 // otherwise, and up to a fifth more at random, so that those who left together do not come back together.
 func (m *Machine) retryOf(s *stream, override time.Duration) time.Duration {
 	if !m.polls {

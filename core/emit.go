@@ -107,7 +107,7 @@ func (m *Machine) reply(in *In, out []Out) []Out {
 			out = m.finish(i, out)
 		}
 		return out
-	case s.reader == undecided && (s.jsonOnly || s.buffered || s.policy.Mode != SSE):
+	case s.reader == undecided && s.plain():
 		if s.open > s.held+1 {
 			s.held++
 			r.state = held
@@ -129,36 +129,8 @@ func (m *Machine) reply(in *In, out []Out) []Out {
 	return m.finish(i, out)
 }
 
-// full takes back a sequence that the store had no room for. Nobody has seen it: a reader sees only what was appended. One that
-// was told to end after it ends before it.
-func (m *Machine) full(in *In, out []Out) []Out {
-	i := m.find(in.Stream)
-	if i < 0 || in.Seq == 0 || m.streams[i].seq != in.Seq {
-		return out
-	}
-	s := &m.streams[i]
-	s.seq--
-	m.relist(i)
-	if s.closing == 0 || s.upTo != in.Seq {
-		return out
-	}
-	s.upTo = s.seq
-	end := Out{Do: End, Conn: s.closing, Index: i, Stream: s.id, Seq: s.seq}
-	if s.life == alive {
-		end.Dur = s.retry
-	} else { // of what ends a stream, only a cancellation does not wait for an append
-		end.Reason = Cancelled
-	}
-	return append(out, end)
-}
-
-// lost notes that the store failed. What comes from here on has no id, so the client must not be sent away.
-func (m *Machine) lost(in *In) {
-	if i := m.find(in.Stream); i >= 0 {
-		m.streams[i].memory = true
-		m.schedule(i)
-	}
-}
+// plain reports whether an undecided POST is answered by plain JSON if it is answered now.
+func (s *stream) plain() bool { return s.jsonOnly || s.buffered || s.policy.Mode != SSE }
 
 // written notes how far a client was served.
 func (m *Machine) written(in *In) {
@@ -170,4 +142,5 @@ func (m *Machine) written(in *In) {
 	s.sent = max(s.sent, min(in.Seq, s.seq))
 	s.primed = s.primed || m.polls || in.Seq > 0 && !s.memory // a primer has an id, whatever became of the store
 	m.relist(i)
+	m.schedule(i)
 }

@@ -6,7 +6,7 @@ type work struct {
 	streams  []stream // the standalone stream is the first; places of dropped ones are free
 	free     []int32
 	index    map[StreamID]int32 // request streams; nil: there are few
-	inflight map[string]int32   // raw request ids
+	inflight map[string]int32   // by Request.key
 	timers   []int32            // heap of streams by deadline
 	read     list               // ended streams that were written out, oldest first
 	unread   list               // ended streams that were not

@@ -34,7 +34,8 @@ func TestFold(t *testing.T) {
 	require.Nil(t, s.m.inflight)
 	require.Nil(t, s.m.free)
 	require.Equal(t, "refuse c2 nothing-left", s.all("get c2 A.2"))
-	require.Equal(t, "refuse c3 unknown", s.all("get c3 A.3"))
+	require.Equal(t, "attach c3 A.3 nothing-to-read; head c3; primer c3 A.3.n3 retry=1s; error c3 A.3.n4 id=1 expired; end c3 now expired",
+		s.all("get c3 A.3"))
 }
 
 // TestFoldStandalone: what has happened on the standalone stream is not forgotten.

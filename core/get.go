@@ -7,13 +7,17 @@ import "time"
 //	cursor of a request that runs, or with events left    the stream from after it
 //	cursor of a request that ended, nothing left          NothingLeft
 //	cursor whose next events were dropped                 an error for each request whose response is missing, then the end
+//	cursor past the end of a request's stream             an error for each request that was not cancelled, then the end
 //	cursor of the standalone stream                       the stream from after it; what was dropped is passed over
-//	cursor that was never issued                          Unknown
+//	cursor past the end of that                           as without a cursor
+//	a cursor whose stream was never given an id           Unknown
 //	no cursor                                             the standalone stream from after what was written of it
 //	no cursor, where there is no standalone stream        NoStandalone
 //	no cursor, no new work                                Draining
 //
-// So only what can never have been a cursor is refused: at a refusal some clients end their session.
+// So only what can never have been a cursor is refused: at a refusal some clients end their session. A cursor past the end names a
+// stream whose name cannot be guessed. Its client may have it from a process that had more of the stream, so it is told, and keeps its
+// session. What it is told has ids of its own, and no numbers: those may yet be given to events.
 func (m *Machine) get(in *In, out []Out) []Out {
 	m.conns++
 	m.active = m.now
@@ -36,9 +40,16 @@ func (m *Machine) get(in *In, out []Out) []Out {
 		return m.getDropped(in, out)
 	}
 	s := &m.streams[i]
+	if i != standalone && s.named() {
+		m.cameBack(s.parting)
+	}
 	switch {
-	case in.Seq > max(s.seq, s.expired), !s.named():
+	case !s.named():
 		return refuse(Unknown) // no such id was ever given to anybody
+	case in.Seq > max(s.seq, s.expired) && i == standalone:
+		return m.attach(standalone, s.sent, in, out)
+	case in.Seq > max(s.seq, s.expired):
+		return m.getBeyond(in, s.requests(), out)
 	case s.cancelled, s.life == ended && in.Seq == s.seq, in.Seq > s.seq:
 		return refuse(NothingLeft)
 	case s.stranded: // an id got through after all, but the stream was given up
@@ -51,10 +62,14 @@ func (m *Machine) get(in *In, out []Out) []Out {
 // getDropped answers for a stream that has been dropped.
 func (m *Machine) getDropped(in *In, out []Out) []Out {
 	t := m.dropped.find(in.Stream)
-	if t < 0 || in.Seq > m.dropped.ring[t].last {
+	if t < 0 {
 		return append(out, Out{Do: Refuse, Conn: in.Conn, Reason: Unknown})
 	}
+	m.cameBack(byItself)
 	rs := m.dropped.requests(t)
+	if in.Seq > m.dropped.ring[t].last {
+		return m.getBeyond(in, rs, out)
+	}
 	if !anyAfter(rs, in.Seq) {
 		return append(out, Out{Do: Refuse, Conn: in.Conn, Reason: NothingLeft})
 	}
@@ -63,15 +78,37 @@ func (m *Machine) getDropped(in *In, out []Out) []Out {
 
 // getExpired tells a client that what it wants is gone, in a stream that ends: at a refusal some clients end their session.
 func (m *Machine) getExpired(in *In, rs []Request, out []Out) []Out {
+	to := Out{Conn: in.Conn, Index: -1, Stream: in.Stream}
+	out = m.expire(to, rs, in.Seq, Expired, m.beginEmpty(in, out))
+	return append(out, Out{Do: End, Conn: in.Conn, Index: -1, Stream: in.Stream, Reason: Expired})
+}
+
+// getBeyond tells likewise a client whose cursor lies past the end. Nobody knows what it has seen, so there is an error for each
+// request that has a response or will have one.
+func (m *Machine) getBeyond(in *In, rs []Request, out []Out) []Out {
+	if !anyAfter(rs, 0) {
+		return append(out, Out{Do: Refuse, Conn: in.Conn, Reason: NothingLeft})
+	}
+	out = m.beginEmpty(in, out)
+	to := Out{Do: Expire, Conn: in.Conn, Index: -1, Stream: in.Stream, Seq: in.Seq, Nonce: in.Nonce, Reason: Expired}
+	for k := range rs {
+		if unseen(&rs[k], 0) {
+			to.Nonce = max(to.Nonce+1, 1)
+			to.ID = rs[k].ID
+			out = append(out, to)
+		}
+	}
+	return append(out, Out{Do: End, Conn: in.Conn, Index: -1, Stream: in.Stream, Reason: Expired})
+}
+
+// beginEmpty opens a response in which there is nothing to read but errors.
+func (m *Machine) beginEmpty(in *In, out []Out) []Out {
 	retry := time.Duration(0)
 	if m.polls {
 		retry = clampRetry(m.cfg.Policy.Retry)
 	}
-	to := Out{Conn: in.Conn, Index: -1, Stream: in.Stream}
 	out = append(out, Out{Do: Attach, Conn: in.Conn, Index: -1, Stream: in.Stream, Seq: in.Seq})
-	out = m.greet(to, in.Seq, in.Nonce, retry, m.slowDown(), out)
-	out = m.expire(to, rs, in.Seq, Expired, out)
-	return append(out, Out{Do: End, Conn: in.Conn, Index: -1, Stream: in.Stream, Reason: Expired})
+	return m.greet(Out{Conn: in.Conn, Index: -1, Stream: in.Stream}, in.Seq, in.Nonce, retry, m.slowDown(), out)
 }
 
 // attach makes a connection the reader of a stream, from after seq. Whoever reads it now ends: a server cannot tell a
@@ -87,7 +124,8 @@ func (m *Machine) attach(i int32, seq uint64, in *In, out []Out) []Out {
 			out = append(out, Out{Do: End, Conn: old, Index: i, Stream: s.id, Dur: m.retryOf(s, 0), Reason: TakenOver})
 		}
 	}
-	s.conn, s.closing, s.reader = in.Conn, 0, attached
+	s.conn, s.closing, s.reader, s.cut = in.Conn, 0, attached, false
+	s.parting = byItself
 	s.since, s.limit, s.from, s.poll = m.now, in.Dur, seq, in.Flags&HasCursor != 0
 	base := m.baseRetry(s)
 	if wait > 0 {
@@ -163,11 +201,14 @@ func (m *Machine) gap(in *In, out []Out) []Out {
 	} else if in.Conn == s.conn || in.Conn == s.closing {
 		out = m.expire(to, s.requests(), in.Seq, in.Reason, out)
 	}
-	if in.Conn == s.conn {
+	switch in.Conn {
+	case s.conn:
+		s.cut = true
 		return m.endConn(i, in.Seq, to.Dur, in.Reason, out)
-	}
-	if in.Conn == s.closing {
-		s.upTo = 0
+	case s.closing:
+		s.cut, s.upTo = true, 0
+		s.parting = byItself // it is told, so it need not come back
+		m.schedule(i)
 	}
 	to.Do, to.Reason = End, in.Reason
 	return append(out, to)

@@ -1,6 +1,9 @@
 package core
 
-import "time"
+import (
+	"cmp"
+	"time"
+)
 
 type (
 	// StreamID names a stream: random, from the driver, never used twice. The zero value names none.
@@ -20,6 +23,7 @@ type In struct {
 	Seq    uint64
 	Nonce  uint64        // makes the id of a primer unique, in any process
 	ID     string        // JSON-RPC id as the client wrote it; kept
+	Key    string        // what ID is compared by; "": ID itself; kept
 	Batch  []Request     // instead of ID; not empty; kept, and written to
 	Dur    time.Duration // Close: the caller's override of the retry, 0 for none; Post, Get: the connection must end in so long
 	Policy *Policy       // copied
@@ -27,11 +31,18 @@ type In struct {
 
 // Request is one member of a batch.
 type Request struct {
-	ID string // as the client wrote it
+	ID   string // as the client wrote it
+	Key  string // what ID is compared by: the same for all spellings of one value; "": ID itself
+	Ping bool   // it takes no place of MaxInFlight, as long as there are few
 	// Seq is the sequence of its response, 0 until that is recorded. The machine writes it.
 	Seq   uint64
 	state answer
 }
+
+// key is what the request is found by.
+func (r *Request) key() string { return cmp.Or(r.Key, r.ID) }
+
+func (in *In) key() string { return cmp.Or(in.Key, in.ID) }
 
 // answer says how far the answer to a request has come.
 type answer uint8
@@ -50,24 +61,27 @@ const (
 	// Tick says that time has passed. Rand.
 	Tick Op = iota
 	// Opened says that initialize was answered with a result, before that answer is written. ID: the negotiated version.
-	// Flags: CanPoll where the client is known to poll although its version does not promise it.
+	// Flags: CanPoll or CannotPoll where that is known, whatever the version promises.
 	Opened
 	// OpenFailed says that initialize failed or its answer could not be written: no session stays.
 	OpenFailed
-	// Post is a request, or a batch of them. Stream (new), Conn, ID or Batch, Policy, Nonce, Dur. Flags: Initialize, NoFlush.
+	// Post is a request, or a batch of them. Stream (new), Conn, ID and Key or Batch, Policy, Nonce, Dur. Flags: Initialize, NoFlush, Ping.
 	Post
 	// Get is a GET. Conn, Nonce, Rand, Dur. Flags: HasCursor, and then Stream and Seq; NoFlush.
 	Get
 	// Emit is a notification or a server request that the app made. Stream: the call it was made in, or zero. Flags: Progress,
 	// Ask, Task. Conn, Nonce of the call are known already.
 	Emit
-	// Reply is the response of a request. Stream, ID.
+	// Reply is the response of a request. Stream, ID: as in its Post.
 	Reply
 	// Full says that the store had no room for Seq of Stream, which an Emit took: the number is free again. A response is never
 	// refused for want of room.
 	Full
-	// Lost says that the store failed at Seq of Stream. The stream goes on in memory, without ids.
+	// Lost says that the store failed at Seq of Stream, which nobody has read yet. The stream goes on in memory, without ids.
 	Lost
+	// Healed says that the store has all of Stream again, up to Seq: that event, which nobody has read yet, and those that come have
+	// ids again, and so have those that had none when they were written.
+	Healed
 	// Gap says that a connection cannot read on: what follows Seq in Stream was dropped (Reason Expired) or cannot be read
 	// (StoreFailed). Conn, Rand.
 	Gap
@@ -80,13 +94,13 @@ const (
 	Close
 	// Adjust changes the policy of Stream: Policy, where zero fields stay as they are and negative ones are off.
 	Adjust
-	// Cancel is the client's notifications/cancelled. ID: of the request.
+	// Cancel is the client's notifications/cancelled. ID and Key: of the request, in this message's spelling.
 	Cancel
 	// Touch is any other sign of life of the client: a notification, an answer.
 	Touch
-	// Delete ends the session. Reason says why.
+	// Delete ends the session. Reason says why: at Terminated, every connection that waits for a response gets an error first. Rand.
 	Delete
-	// Drain refuses new work from now on. Flags: Handover if another process can take the running calls over; Final. Rand.
+	// Drain refuses new work from now on. Flags: Final. Rand.
 	Drain
 	// Stop answers everything that runs with an error, and ends the session as soon as nothing runs and nobody reads. Rand.
 	Stop
@@ -104,6 +118,7 @@ const (
 	Ask                          // Emit: a request to the client, worthless where nobody can answer
 	Task                         // Emit: the call was task-augmented, so its progress outlives it
 	CanPoll                      // Opened: the client polls, whatever its version says
-	Handover                     // Drain: the store is shared
+	CannotPoll                   // Opened: it does not
 	Final                        // Drain: nothing runs any more, so that standalone streams end whoever reads them
+	Ping                         // Post: its one request is a ping, as Request.Ping of a batch
 )

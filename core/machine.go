@@ -28,6 +28,7 @@ type Machine struct {
 	own      StreamID // the standalone stream
 	phase    phase
 	polls    bool // the client can poll
+	trust    trust
 	draining bool
 	final    bool // nobody stays on the standalone stream any more
 	young    bool // nothing has happened but initialize
@@ -36,6 +37,7 @@ type Machine struct {
 	conns   int32  // connections that have not ended
 	running int32  // request streams that run
 	pending int32  // requests that are not answered, whether anybody can read the answer or not
+	pings   int32  // of those
 	base    time.Time
 	now     instant // of the step that is being taken
 	active  instant // last sign of life
@@ -77,7 +79,9 @@ func (m *Machine) Step(now time.Time, in *In, out []Out) []Out {
 	case Full:
 		out = m.full(in, out)
 	case Lost:
-		m.lost(in)
+		out = m.lost(in, out)
+	case Healed:
+		m.healed(in)
 	case Gap:
 		out = m.gap(in, out)
 	case Written:
@@ -121,11 +125,14 @@ func (m *Machine) Deadline() time.Time {
 	return m.base.Add(at)
 }
 
-// CanPoll reports whether the client polls. Unknown, so false, until Opened.
-func (m *Machine) CanPoll() bool { return m.polls }
+// CanPoll reports whether the client polls, as far as is known. False until Opened.
+func (m *Machine) CanPoll() bool { return m.trusted() }
 
 // Running counts the requests that are not answered.
 func (m *Machine) Running() int { return int(m.pending) }
+
+// Busy reports whether a request runs or a connection is open.
+func (m *Machine) Busy() bool { return m.pending > 0 || m.conns > 0 }
 
 // Unfetched counts the ended request streams that were not written out to a client yet.
 func (m *Machine) Unfetched() int {
@@ -135,13 +142,14 @@ func (m *Machine) Unfetched() int {
 	return m.unread.n
 }
 
-// opened makes the session a real one. The version decides whether the client can poll, never a header (which may be missing).
+// opened makes the session a real one. The negotiated version decides whether the client can poll, where it is not known better; never the
+// header of a later request, which may be missing.
 func (m *Machine) opened(in *In, out []Out) []Out {
 	if m.phase != provisional {
 		return out
 	}
 	v, _ := Find(in.ID)
-	m.polls = v.Polls || in.Flags&CanPoll != 0
+	m.polls = (v.Polls || in.Flags&CanPoll != 0) && in.Flags&CannotPoll == 0
 	m.phase = open
 	return out
 }

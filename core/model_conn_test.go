@@ -68,14 +68,20 @@ func (w *world) write(c *conn, n int, report bool) {
 		c.got = append(c.got, l.msgs[c.pos])
 		c.pos++
 		w.must(c.hole || slices.Equal(c.got, l.msgs[c.base:c.pos]), "a client gets each message once, in order: %v of %v", c.got, l.msgs[c.base:])
-		if l.lost < 0 || c.pos <= l.lost {
+		c.unnamed = l.lost >= 0 && c.pos > l.lost
+		if !c.unnamed {
 			w.give(c)
 		}
 	}
 	if report {
 		w.written(c)
 	}
-	if c.end != nil && c.pos >= int(c.end.Seq) && !c.gone {
+	if c.end != nil && !c.gone && (c.pos >= int(c.end.Seq) || c.end.Least > 0 && c.pos >= int(c.end.Least) && w.pick(2) == 0) {
+		w.must(!c.unnamed || l == w.standalone || c.end.Dur == 0 || c.end.Reason != NoReason, "who is sent away has an id for all that it was given: c%d, %s", c.id, show(*c.end))
+		if w.polls && !c.hole && (c.end.Reason == NoReason || c.end.Reason == Ended) {
+			back := c.end.Dur > 0 && (c.end.Reason == NoReason || c.pos < int(c.end.Seq))
+			w.must(back || l.ended && c.pos == len(l.msgs), "who does not have everything is told when to come back")
+		}
 		w.gone(c)
 	}
 }
@@ -109,6 +115,10 @@ func (w *world) gap(c *conn) {
 	if !l.forgotten && (l.dropped || c == l.reader || c == l.closing) {
 		want = l.missing(c.pos)
 	}
+	if c == l.closing {
+		l.parting = byItself
+	}
+	c.cut = true
 	outs := w.step(in)
 	var ids []string
 	for _, o := range outs {
@@ -123,8 +133,15 @@ func (w *world) gap(c *conn) {
 
 // expire gives the client an error in place of a response.
 func (w *world) expire(c *conn, l *log, o Out) {
-	w.must(c.head && c.end == nil || c.end != nil, "an error is an event")
+	w.must(c.head || c.end != nil || l.undecided && l.reader == c, "an error is an event, or part of an answer")
 	w.must(slices.ContainsFunc(l.requests, func(r *request) bool { return r.id == o.ID }), "an error for a request of the stream")
+	if o.Nonce != 0 {
+		id := primerID{o.Stream, o.Seq, o.Nonce}
+		w.must(!w.primers[id], "an id is never used again")
+		w.primers[id] = true
+		w.must(int(o.Seq) > len(l.msgs), "only past the end")
+		return
+	}
 	c.hole = true
 	w.cursors = append(w.cursors, cursor{log: l, seq: int(o.Seq), hole: true})
 }
@@ -178,16 +195,25 @@ func (w *world) away(l *log) {
 
 // ordered notes that a connection was told to end.
 func (w *world) ordered(in In, c *conn, l *log, o Out) {
-	w.must(c.head || o.Reason == Deleted, "who ends has begun")
+	w.must(c.head || o.Reason == Deleted || o.Reason == Moved, "who ends has begun")
 	w.must(o.Dur == 0 || w.polls, "only who can poll is told when")
 	w.must(int(o.Seq) <= len(l.msgs), "it ends after what is there")
-	again := c.end != nil
+	before := c.end
+	again := before != nil
 	c.end = &o
 	current := l.reader == c
 	switch {
 	case c.empty || l.dropped:
 		return
-	case o.Reason == Deleted || o.Reason == Idle: // the session ends
+	case o.Reason == Moved: // for this process
+		w.must(o.Dur == 0 || w.polls, "only who can poll is told when")
+		w.must(o.Dur > 0 || !w.polls || c.hole, "who can come back and has no answer is told to")
+		return
+	case o.Reason == Deleted || o.Reason == Idle || o.Reason == Terminated: // the session ends
+		w.must(o.Dur == 0, "there is nothing to come back to")
+		return
+	case in.Op == Tick && again:
+		w.checkCut(c, l, before, o)
 		return
 	case o.Reason == TakenOver:
 		w.must(in.Op == Get && o.Seq == 0 && (current || l.closing == c), "the old reader ends at once")
@@ -197,6 +223,9 @@ func (w *world) ordered(in In, c *conn, l *log, o Out) {
 		return
 	case in.Op == Full:
 		w.must(l.closing == c && int(o.Seq) == len(l.msgs), "it ends before what was taken back")
+		return
+	case in.Op == Lost:
+		w.must(l.closing == c && int(o.Seq) == len(l.msgs)-1 && !(l.ended && l.response), "it ends before what has no id")
 		return
 	case in.Op == Gap && !current:
 		return
@@ -209,9 +238,12 @@ func (w *world) ordered(in In, c *conn, l *log, o Out) {
 	} else if in.Op != Gap {
 		w.checkLetGo(in, c, l, o)
 	}
-	l.reader, l.closing = nil, c
+	l.reader, l.closing, l.parting = nil, c, byItself
 	if o.Dur > 0 {
 		l.retry = o.Dur
+	}
+	if o.Dur > 0 && o.Reason == NoReason && l != w.standalone {
+		l.parting = sentAway
 	}
 	w.away(l)
 }
@@ -219,14 +251,21 @@ func (w *world) ordered(in In, c *conn, l *log, o Out) {
 // checkLetGo checks a close before the response.
 func (w *world) checkLetGo(in In, c *conn, l *log, o Out) {
 	w.must(l == w.standalone || w.resumable(l), "nobody is sent away who cannot come back")
+	least := 0
 	if in.Op == Tick {
-		reached := func(d time.Duration) bool { return d > 0 && w.at() >= c.since+d }
-		w.must(reached(l.policy.CloseAfter) || reached(c.limit), "nobody is let go before it is time")
+		w.checkTime(c, l)
+		if c.cut = true; len(l.msgs) > c.from+1 {
+			least = c.from + 1
+		}
 	}
+	w.must(int(o.Least) == least, "whose time is over may leave when it has written something, and nobody else")
 	if !w.polls {
 		return
 	}
-	if o.Reason != Shutdown && c.poll && len(l.msgs) == c.from {
+	switch {
+	case in.Op == Tick:
+		l.empties = 0 // it was held
+	case o.Reason != Shutdown && c.poll && len(l.msgs) == c.from:
 		l.empties++
 	}
 	d := l.policy.Retry
@@ -237,6 +276,37 @@ func (w *world) checkLetGo(in In, c *conn, l *log, o Out) {
 		d = in.Dur
 	}
 	w.must(o.Dur >= d && o.Dur <= d+d/5, "retry %v after %d empty polls, not %v", o.Dur, l.empties, d)
+}
+
+// checkTime checks that a connection has lasted as long as it may.
+func (w *world) checkTime(c *conn, l *log) {
+	reached := func(d time.Duration) bool { return d > 0 && w.at() >= c.since+d }
+	w.must(reached(l.policy.CloseAfter) || reached(c.limit), "nobody is let go before it is time")
+}
+
+// checkCut checks that a connection need not write all that it was told to: its time is over, and the rest can be fetched.
+func (w *world) checkCut(c *conn, l *log, before *Out, o Out) {
+	w.checkTime(c, l)
+	w.must(l.closing == c && w.cuttable(l), "once, and only who has something left")
+	w.must(o.Seq == before.Seq && int(o.Least) == c.from+1, "it gets something, and may get all")
+	c.cut = true
+	switch d := l.policy.Retry; {
+	case l.cancelled:
+		w.must(o.Dur == 0, "nothing of it is to be fetched")
+	case l.ended && int(o.Seq) == len(l.msgs):
+		w.must(o.Reason == Ended && o.Dur >= d && o.Dur <= d+d/5, "the rest can be fetched soon, not in %v", o.Dur)
+		l.retry, l.empties = o.Dur, 0
+	default:
+		w.must(o.Dur == l.retry, "it was told already when to be back")
+		l.empties = 0
+	}
+	w.away(l)
+}
+
+// cuttable: a connection that was told to end has something left to write that its client could come back for.
+func (w *world) cuttable(l *log) bool {
+	c := l.closing
+	return c != nil && w.resumable(l) && int(c.end.Seq) > c.from+1
 }
 
 func (w *world) close() {
@@ -275,7 +345,8 @@ func (w *world) cancel() {
 	l.cancelled = l.ended && !slices.ContainsFunc(l.requests, func(r *request) bool { return r.seq > 0 })
 	open, holding := l.opens()
 	reader := l.reader
-	outs := w.step(In{Op: Cancel, ID: r.id})
+	named := w.spelt(r.value)
+	outs := w.step(In{Op: Cancel, ID: named.ID, Key: named.Key})
 	w.must(len(outs) > 0 && outs[0].Do == CancelApp && outs[0].ID == r.id && outs[0].Stream == l.id, "a cancellation reaches its request")
 	if open > 0 && open == holding {
 		w.must(reader.json && l.dropped, "what was held does not wait for what was cancelled")
@@ -332,8 +403,12 @@ func (w *world) pass() {
 	if w.pick(8) == 0 && late {
 		return
 	}
-	outs := w.step(In{Op: Tick})
+	w.healed = false
+	outs := w.ticks()
 	w.must(late || len(outs) == 0, "nothing is done before it is due")
+	if w.healed && !w.over && !w.m.Deadline().After(w.now) { // whose time was over meanwhile may be let go now
+		w.ticks()
+	}
 	if !w.over {
 		next := w.m.Deadline()
 		w.must(next.IsZero() || next.After(w.now), "what was due is done")
@@ -357,6 +432,9 @@ func (w *world) settle(l *log) {
 			l.lost = int(seq) - 1
 		}
 		w.step(In{Op: Lost, Stream: l.id, Seq: seq})
+	case k <= 4 && l.lost >= 0:
+		l.lost, w.healed = -1, true
+		w.step(In{Op: Healed, Stream: l.id, Seq: seq})
 	}
 }
 

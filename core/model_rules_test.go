@@ -3,6 +3,7 @@ package core
 import (
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 )
 
@@ -31,7 +32,7 @@ func (l *log) committed() int {
 }
 
 // resumable: the client can be sent away.
-func (w *world) resumable(l *log) bool { return w.polls && l.lost < 0 && !l.json && !l.stranded }
+func (w *world) resumable(l *log) bool { return w.trusted() && l.lost < 0 && !l.json && !l.stranded }
 
 // missing are the requests whose response a client at that position does not have, and would have got.
 func (l *log) missing(pos int) (ids []string) {
@@ -50,20 +51,30 @@ func (w *world) post() {
 	if w.pick(4) == 0 {
 		p.Mode = []Mode{Auto, SSE, JSON}[w.pick(3)]
 	}
-	in := In{Op: Post, Stream: streamID("r" + strconv.Itoa(w.stream)), Conn: c.id, Dur: c.limit, Nonce: uint64(c.id), Policy: &p}
+	in := In{Op: Post, Stream: streamID("r" + strconv.Itoa(w.stream)), Conn: c.id, Dur: c.limit, Nonce: uint64(c.id) << 8, Policy: &p}
 	ids := []string{strconv.Itoa(w.pick(6))}
 	if w.pick(4) == 0 {
 		for range 1 + w.pick(2) {
 			ids = append(ids, strconv.Itoa(w.pick(6)))
 		}
 		for _, id := range ids {
-			in.Batch = append(in.Batch, Request{ID: id})
+			in.Batch = append(in.Batch, w.spelt(id))
 		}
 	} else {
-		in.ID = ids[0]
+		alone := w.spelt(ids[0])
+		in.ID, in.Key = alone.ID, alone.Key
 	}
 	if w.pick(8) == 0 {
 		in.Flags |= NoFlush
+	}
+	places := len(ids)
+	if w.pick(4) == 0 { // one of them is a ping
+		places--
+		if in.Batch != nil {
+			in.Batch[0].Ping = true
+		} else {
+			in.Flags |= Ping
+		}
 	}
 	want, pending := NoReason, 0
 	for k, id := range ids {
@@ -72,10 +83,13 @@ func (w *world) post() {
 		}
 	}
 	for _, l := range w.kept {
-		open, _ := l.opens()
-		pending += open
+		for _, r := range l.requests {
+			if r.open() && !r.ping {
+				pending++
+			}
+		}
 	}
-	if w.maxInFlight > 0 && pending+len(ids) > w.maxInFlight {
+	if w.maxInFlight > 0 && pending+places > w.maxInFlight {
 		want = TooMany
 	}
 	if w.draining {
@@ -91,27 +105,37 @@ func (w *world) post() {
 	w.must(outs[0].Do == Start, "started: %s", show(outs[0]))
 }
 
+// spelt is a request whose id may be another spelling of the value that ids are compared by.
+func (w *world) spelt(value string) Request {
+	switch w.pick(4) {
+	case 0:
+		return Request{ID: value, Key: value}
+	case 1:
+		return Request{ID: value + ".0", Key: value}
+	case 2:
+		return Request{ID: "+" + value, Key: value}
+	}
+	return Request{ID: value}
+}
+
 // start is what a POST becomes that is not refused.
 func (w *world) start(in In, o Out) {
 	l := &log{
-		id: in.Stream, index: o.Index, policy: *in.Policy, json: in.Policy.Mode == JSON || in.Flags&NoFlush != 0 && !w.polls, undecided: true,
+		id: in.Stream, index: o.Index, policy: *in.Policy, json: in.Policy.Mode == JSON || in.Flags&NoFlush != 0 && !w.trusted(), undecided: true,
 		posted: w.at(), lost: -1,
 	}
 	l.buffered = in.Flags&NoFlush != 0 && !l.json
 	for _, other := range w.kept {
 		w.must(other.index != l.index, "each stream has a place of its own")
 	}
-	ids := []string{in.ID}
-	if in.Batch != nil {
-		ids = nil
-		for _, r := range in.Batch {
-			ids = append(ids, r.ID)
-		}
+	posted := in.Batch
+	if posted == nil {
+		posted = []Request{{ID: in.ID, Key: in.Key}}
 	}
-	for _, id := range ids {
-		r := &request{id: id, log: l}
+	for _, p := range posted {
+		r := &request{id: p.ID, value: strings.Trim(strings.TrimSuffix(p.ID, ".0"), "+"), log: l, ping: in.Flags&Ping != 0 || p.Ping}
 		l.requests = append(l.requests, r)
-		w.inflight[id] = r
+		w.inflight[r.value] = r
 	}
 	w.logs, w.kept = append(w.logs, l), append(w.kept, l)
 	w.byID[l.id] = l
@@ -131,7 +155,7 @@ func (w *world) connect() *conn {
 // fresh opens the standalone stream without a cursor.
 func (w *world) fresh() {
 	c := w.connect()
-	in := In{Op: Get, Conn: c.id, Nonce: uint64(c.id), Dur: c.limit}
+	in := In{Op: Get, Conn: c.id, Nonce: uint64(c.id) << 8, Dur: c.limit}
 	c.fresh, c.noflush = true, w.pick(8) == 0
 	want := NoReason
 	if c.noflush {
@@ -156,7 +180,7 @@ func (w *world) resume(cur cursor) *conn {
 	}
 	c, l := w.connect(), cur.log
 	c.asked, c.noflush = &cur, w.pick(8) == 0
-	in := In{Op: Get, Flags: HasCursor, Conn: c.id, Nonce: uint64(c.id), Stream: l.id, Seq: uint64(cur.seq), Dur: c.limit}
+	in := In{Op: Get, Flags: HasCursor, Conn: c.id, Nonce: uint64(c.id) << 8, Stream: l.id, Seq: uint64(cur.seq), Dur: c.limit}
 	if c.noflush {
 		in.Flags |= NoFlush
 	}
@@ -197,7 +221,7 @@ func (w *world) resume(cur cursor) *conn {
 // forge comes with a cursor that was never issued.
 func (w *world) forge() {
 	c := w.connect()
-	in := In{Op: Get, Flags: HasCursor, Conn: c.id, Nonce: uint64(c.id), Stream: streamID("x"), Seq: uint64(w.pick(3))}
+	in := In{Op: Get, Flags: HasCursor, Conn: c.id, Nonce: uint64(c.id) << 8, Stream: streamID("x"), Seq: uint64(w.pick(3)), Dur: c.limit}
 	if l := w.logs[w.pick(len(w.logs))]; w.pick(3) > 0 {
 		in.Stream = l.id
 		if l.sse || len(l.msgs) > 0 {
@@ -205,14 +229,48 @@ func (w *world) forge() {
 		}
 	}
 	w.active = w.at()
-	w.step(in)
-	w.must(c.refused && c.reason == Unknown, "a cursor that was never issued is unknown")
+	l := w.byID[in.Stream]
+	if l == nil || !(w.polls && l.sse) && len(l.msgs) == 0 || l.forgotten {
+		w.step(in)
+		w.must(c.refused && c.reason == Unknown, "a cursor that was never issued is unknown")
+		return
+	}
+	w.beyond(c, l, in)
+}
+
+// beyond comes with a cursor past the end of a stream of which there are ids: its client keeps its session.
+func (w *world) beyond(c *conn, l *log, in In) {
+	if l == w.standalone {
+		w.step(in)
+		w.must(!c.refused && c.head && !c.empty, "the standalone stream goes on from what was written")
+		return
+	}
+	w.cameBack(l)
+	want := l.missing(0)
+	outs := w.step(in)
+	if len(want) == 0 {
+		w.must(c.refused && c.reason == NothingLeft, "nothing ever comes of what was cancelled")
+		return
+	}
+	var ids []string
+	for _, o := range outs {
+		if o.Do == Expire {
+			ids = append(ids, o.ID)
+		}
+	}
+	w.must(c.empty && slices.Equal(ids, want), "errors for %v, not for %v", want, ids)
+	w.must(l.reader == nil || l.reader != c, "the one that reads goes on")
 }
 
 // attach makes a connection the reader of a stream.
 func (w *world) attach(c *conn, l *log, o Out) {
 	c.pos = int(o.Seq)
 	c.base, c.from, c.poll = c.pos, c.pos, !c.fresh
+	if o.Index < 0 && c.asked == nil { // past the end
+		w.must(c.pos > len(l.msgs), "what there is can be read")
+		c.log, c.since, c.empty, c.hole = l, w.at(), true, true
+		return
+	}
 	c.log, c.since = l, w.at()
 	if c.asked != nil {
 		w.must(c.pos == c.asked.seq, "a resume goes on where its cursor says")
@@ -220,13 +278,16 @@ func (w *world) attach(c *conn, l *log, o Out) {
 	} else {
 		w.must(l == w.standalone && c.pos == l.sent, "a fresh GET goes on after what was written")
 	}
+	if c.asked != nil {
+		w.cameBack(l)
+	}
 	if o.Index < 0 {
-		w.must(l.dropped || l.stranded, "only what is gone cannot be read")
+		w.must(l.dropped || l.stranded || c.pos > len(l.msgs), "only what is gone cannot be read")
 		c.empty = true
 		return
 	}
 	w.must(l.reader == nil && (l.closing == nil || l.closing.end.Reason == TakenOver), "the old reader ends before the new one begins")
-	l.reader, l.closing = c, nil
+	l.reader, l.closing, l.parting = c, nil, byItself
 	if c.asked != nil {
 		l.known = true
 		l.acked = max(l.acked, min(c.pos, l.committed()))
@@ -339,132 +400,4 @@ func (w *world) replyWith(l *log, r *request, message int) {
 		w.want = l
 		w.must(recorded(w.step(in)), "a response is recorded")
 	}
-}
-
-// list puts an ended stream behind those that ended before it, and one that was written out behind those that were before it.
-func (w *world) list(l *log) {
-	if read := l.sent >= len(l.msgs); l.ended && (l.rank == 0 || read && !l.read) {
-		w.ranks++
-		l.rank, l.read = w.ranks, read
-	}
-}
-
-// evictable is the stream that has to make room: the oldest of those that were written out, else the oldest.
-func (w *world) evictable() (first *log) {
-	for _, l := range w.kept {
-		if l.ended && (first == nil || l.read && !first.read || l.read == first.read && l.rank < first.rank) {
-			first = l
-		}
-	}
-	return first
-}
-
-func recorded(outs []Out) bool {
-	return slices.ContainsFunc(outs, func(o Out) bool { return o.Do == Record })
-}
-
-// done takes a request out of flight. The last one ends its stream.
-func (w *world) done(r *request) {
-	r.state = settled
-	if w.inflight[r.id] == r {
-		delete(w.inflight, r.id)
-	}
-	if open, _ := r.log.opens(); open == 0 && !r.log.ended {
-		r.log.ended, r.log.endedAt, w.active = true, w.at(), w.at()
-		w.list(r.log)
-	}
-}
-
-// record appends the message that is being stepped.
-func (w *world) record(in In, l *log, o Out) {
-	w.must(l == w.want, "a message is recorded where it belongs")
-	w.must(!l.ended, "nothing is recorded after the end")
-	w.must(!l.stranded && !l.undecided && !l.pending, "what is recorded can be read, and comes after what was recorded before")
-	w.must(int(o.Seq) == len(l.msgs)+1, "sequences have no gaps")
-	l.msgs = append(l.msgs, w.message)
-	l.empties = 0
-	l.pending, l.response = true, in.Op == Reply
-	if in.Op == Reply {
-		w.must(in.Stream == l.id, "a response goes to the stream of its request")
-		for _, r := range l.requests {
-			if r.id == in.ID && r.open() {
-				r.seq = len(l.msgs)
-				w.done(r)
-				break
-			}
-		}
-	}
-	w.must(o.Seal == l.ended, "the last response, and nothing else, seals the stream")
-	if w.pick(4) > 0 {
-		l.pending = false
-	}
-}
-
-// checkFail checks an error in place of a response.
-func (w *world) checkFail(in In, l *log, o Out) {
-	reached := func(from, d time.Duration) bool { return in.Op == Tick && d > 0 && w.at() >= from+d }
-	switch o.Reason {
-	case Overran:
-		w.must(reached(l.posted, l.policy.MaxRuntime), "nothing overruns before it is time")
-	case Abandoned:
-		w.must(reached(l.dueBack, l.policy.AbandonAfter) && l.reader == nil && l.closing == nil, "nobody is overdue before it is time, or while he is there")
-	default:
-		w.must(in.Op == Stop && o.Reason == Shutdown, "nothing else fails a request")
-	}
-}
-
-// state is where a stream stands.
-func (w *world) state(l *log) State {
-	switch {
-	case l.dropped:
-		return Dropped
-	case l.ended:
-		return Sealed
-	case l.reader == nil:
-		return Parked
-	case l.undecided:
-		return Pending
-	}
-	return Live
-}
-
-// due says when the next thing is to happen, stream by stream.
-func (w *world) due() time.Duration {
-	at := never
-	when := func(from, d time.Duration) {
-		if d > 0 {
-			at = min(at, from+d)
-		}
-	}
-	running := 0
-	for _, l := range w.kept {
-		switch {
-		case l.ended:
-			if l.reader == nil && l.closing == nil {
-				when(max(l.endedAt, l.dueBack), l.policy.Retain)
-			}
-		default:
-			if l.reader != nil && l.undecided && !l.json && !l.buffered {
-				when(l.posted, l.policy.StreamAfter)
-			}
-			if l.reader != nil && w.resumable(l) {
-				when(l.reader.since, l.policy.CloseAfter)
-				when(l.reader.since, l.reader.limit)
-			}
-			if l == w.standalone {
-				continue
-			}
-			running++
-			if !l.failing {
-				when(l.posted, l.policy.MaxRuntime)
-			}
-			if !l.failing && l.reader == nil && l.closing == nil {
-				when(l.dueBack, l.policy.AbandonAfter)
-			}
-		}
-	}
-	if running == 0 && len(w.live) == 0 {
-		when(max(w.active, w.dueBack), w.idle)
-	}
-	return at
 }

@@ -127,20 +127,19 @@ func (w *world) happen() {
 func (w *world) rare() {
 	switch w.pick(48) {
 	case 0:
-		in := In{Op: Drain, Flags: []Flags{0, Handover, Final}[w.pick(3)]}
+		in := In{Op: Drain, Flags: []Flags{0, 0, Final}[w.pick(3)]}
 		w.draining = true
 		w.final = w.final || in.Flags == Final
 		w.step(in)
 		w.must(w.over || !w.final || w.standalone.reader == nil, "in the end nobody stays")
 		for _, l := range w.kept {
-			w.must(l.reader == nil || !w.resumable(l) || l != w.standalone && in.Flags != Handover, "who can go elsewhere does")
+			w.must(l.reader == nil || !w.resumable(l) || l != w.standalone, "an idle stream ends")
 		}
 	case 1:
 		w.draining, w.final = true, true
 		w.step(In{Op: Stop})
 	case 2:
-		w.step(In{Op: Delete, Reason: Deleted})
-		w.must(w.over, "DELETE ends the session")
+		w.end([]Reason{Deleted, Moved, Terminated}[w.pick(3)])
 	default:
 		w.active = w.at()
 		w.step(In{Op: Touch})

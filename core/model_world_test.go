@@ -26,6 +26,7 @@ type world struct {
 	remember         int
 	draining         bool
 	final, over      bool
+	healed           bool // a store has recovered while time passed
 	active, dueBack  time.Duration
 	standalone       *log
 	logs, kept       []*log // kept: not dropped
@@ -37,6 +38,8 @@ type world struct {
 	inflight         map[string]*request
 	primers          map[primerID]bool
 	messages, stream int
+
+	reputation
 
 	message  int   // of the Emit or Reply that is being stepped
 	want     *log  // where it belongs
@@ -82,6 +85,7 @@ type log struct {
 	read      bool // ended, and written out
 	rank      int  // since when it is ended, or read
 	failing   bool
+	parting   parting
 	known     bool // an id was reported as written, or shown
 
 	reader, closing *conn
@@ -93,11 +97,13 @@ type log struct {
 
 // request is one request. seq is the place of its response, 0 if there is none.
 type request struct {
-	id     string
+	id     string // as its POST spelt it
+	value  string
 	log    *log
 	seq    int
 	state  answer
 	wanted int // the message that is held
+	ping   bool
 }
 
 // cursor is an event id that a client was given, with all that it had got of the stream by then, from base on.
@@ -119,6 +125,7 @@ type conn struct {
 	fresh   bool
 	noflush bool
 	poll    bool
+	cut     bool // its time is over, or it cannot read on
 
 	head, json, refused, gone bool
 	empty                     bool // nothing to read: only errors
@@ -127,6 +134,7 @@ type conn struct {
 	base, pos, from           int
 	got                       []int
 	hole                      bool
+	unnamed                   bool // the last event that it wrote had no id
 	reason                    Reason
 }
 
@@ -316,6 +324,9 @@ func (w *world) obey(in In, o Out) {
 		if c != nil {
 			w.must(!c.head && !c.json && !c.refused, "a connection is refused instead of anything else")
 			c.refused, c.reason = true, o.Reason
+			if o.Reason == NothingLeft && c.asked != nil {
+				w.cameBack(c.asked.log)
+			}
 			if c.log != nil && c.log.reader == c {
 				c.log.reader = nil
 			}
@@ -340,6 +351,9 @@ func (w *world) obey(in In, o Out) {
 				w.done(r)
 			}
 		}
+	case Doubt:
+		w.must(in.Op == Tick && w.polls && !w.proven, "only who has never come back is doubted")
+		w.doubted = true
 	case DropLog:
 		w.drop(in, l)
 	case EndSession:

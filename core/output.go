@@ -14,6 +14,7 @@ type Out struct {
 	Index  int32
 	Stream StreamID
 	Seq    uint64
+	Least  uint64
 	Nonce  uint64
 	Dur    time.Duration
 	ID     string
@@ -43,14 +44,18 @@ const (
 	// Release gives back all responses that are held: step Reply for each again.
 	Release
 	// AnswerJSON answers Conn with the response as plain JSON; for a batch, with an array of what was held and the response, if
-	// it was one that decided (it may have been a Cancel).
+	// it was one that decided (it may have been a Cancel). Where Expire for Conn came before, those errors are the response, or the
+	// rest of the array.
 	AnswerJSON
 	// End makes Conn write the log up to Seq, then Dur as retry if it is positive, then end. Seq 0, or less than what was
-	// written: end at once, on an event boundary. A second End for a connection replaces the first.
+	// written: end at once, on an event boundary. Least, if it is positive: its time is over, so a Conn that has written up to Least
+	// ends after what it can write at once, and the client comes back for the rest; with Reason Ended, only then with Dur. A second
+	// End for a connection replaces the first.
 	End
 	// Refuse answers Conn as the reason demands. Without Conn the caller's operation failed.
 	Refuse
-	// Expire writes to Conn, as event Seq, an error response for the request ID. Reason.
+	// Expire writes to Conn an error response for the request ID, unless it has written an event of number Seq already. Reason. It has
+	// the id of event Seq; with a Nonce, which is not 0, an id like a primer's, made of Stream, Seq and Nonce.
 	Expire
 	// Discard says that the message of an Emit or Reply goes nowhere. Reason.
 	Discard
@@ -61,6 +66,9 @@ const (
 	Fail
 	// Strand says that no client can ever read the stream: what waits for an answer through it never gets one.
 	Strand
+	// Doubt says that the client was let go from the stream and has not come back for it. Until it does, nobody is let go in this
+	// session. It is for the operator.
+	Doubt
 	// DropLog forgets the stream and its log. Its Index is free from now on.
 	DropLog
 	// EndSession forgets the session and all of its logs. Reason. It is the last output of a machine.
@@ -89,9 +97,11 @@ const (
 	Cancelled           // by the client
 	Abandoned           // the client did not come back
 	Overran             // MaxRuntime
-	Deleted             // by the client, or by the app
+	Deleted             // by the client
 	Idle                // SessionIdleTTL
 	OpenFailure         // initialize failed
 	Shutdown            // the server stops
 	TakenOver           // a newer connection reads the stream
+	Moved               // another process owns the session now
+	Terminated          // by the app, or by the server's operator
 )

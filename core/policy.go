@@ -16,9 +16,9 @@ const (
 type Policy struct {
 	Mode         Mode
 	StreamAfter  time.Duration // the head waits so long for the response
-	CloseAfter   time.Duration // a connection is let go after so long
+	CloseAfter   time.Duration // a connection is let go after so long, whether its stream runs or has ended
 	Retry        time.Duration // what a client is told to wait
-	RetryMax     time.Duration // what empty polls make it grow to
+	RetryMax     time.Duration // what polls that come and go and bring nothing make it grow to
 	AbandonAfter time.Duration // a request is cancelled when its client is overdue for so long
 	MaxRuntime   time.Duration // a request is cancelled when it runs for so long
 	Retain       time.Duration // an ended stream is kept for so long; off: as long as the session
@@ -28,7 +28,7 @@ type Policy struct {
 type Config struct {
 	Policy         Policy        // of the standalone stream
 	SessionIdleTTL time.Duration // not positive: never
-	MaxInFlight    int           // not positive: no limit
+	MaxInFlight    int           // requests but for a few pings; not positive: no limit
 	MaxEnded       int           // ended streams that are kept; not positive: no limit
 	Remember       int           // dropped streams whose numbers are remembered
 	NoStandalone   bool

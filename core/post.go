@@ -12,13 +12,17 @@ func (m *Machine) post(in *In, out []Out) []Out {
 	s.reader, s.conn, s.nonce = undecided, in.Conn, in.Nonce
 	s.began, s.since, s.limit = m.now, m.now, in.Dur
 	noFlush := in.Flags&NoFlush != 0
-	s.jsonOnly = s.policy.Mode == JSON || in.Flags&Initialize != 0 || noFlush && !m.polls
+	s.jsonOnly = s.policy.Mode == JSON || in.Flags&Initialize != 0 || noFlush && !m.trusted()
 	s.buffered = noFlush && !s.jsonOnly
-	s.one[0].ID, s.batch = in.ID, in.Batch
+	s.one[0].ID, s.one[0].Key, s.one[0].Ping, s.batch = in.ID, in.Key, in.Flags&Ping != 0, in.Batch
 	for k := range s.requests() {
-		m.inflight[s.requests()[k].ID] = i
+		r := &s.requests()[k]
+		m.inflight[r.key()] = i
 		s.open++
 		m.pending++
+		if r.Ping {
+			m.pings++
+		}
 	}
 	m.running++
 	m.schedule(i)
@@ -33,18 +37,18 @@ func (m *Machine) mayPost(in *In) Reason {
 	case first != (m.phase == provisional):
 		return Unknown
 	}
-	if m.cfg.MaxInFlight > 0 && int(m.pending)+max(1, len(in.Batch)) > m.cfg.MaxInFlight {
+	if m.tooMany(in) {
 		return TooMany // before the comparisons below, whose number it bounds
 	}
-	if in.Batch == nil && m.taken(in.ID) {
+	if in.Batch == nil && m.taken(in.key()) {
 		return Duplicate
 	}
 	for k := range in.Batch {
-		if m.taken(in.Batch[k].ID) {
+		if m.taken(in.Batch[k].key()) {
 			return Duplicate
 		}
 		for l := range k {
-			if in.Batch[l].ID == in.Batch[k].ID {
+			if in.Batch[l].key() == in.Batch[k].key() {
 				return Duplicate
 			}
 		}
@@ -52,10 +56,31 @@ func (m *Machine) mayPost(in *In) Reason {
 	return NoReason
 }
 
+// maxPings is how many pings may be in flight beside MaxInFlight. More of them count as other requests do. A client that gets no
+// answer to a ping takes the session for dead (utilities, "ping", 2025-11-25), and calls that wait for long are no reason for that.
+const maxPings = 16
+
+// tooMany reports whether a session with what the input brings would have more in flight than it may.
+func (m *Machine) tooMany(in *In) bool {
+	if m.cfg.MaxInFlight <= 0 {
+		return false
+	}
+	all, pings := int(m.pending)+max(1, len(in.Batch)), int(m.pings)
+	if in.Flags&Ping != 0 {
+		pings++
+	}
+	for k := range in.Batch {
+		if in.Batch[k].Ping {
+			pings++
+		}
+	}
+	return all-min(pings, maxPings) > m.cfg.MaxInFlight
+}
+
 // taken reports whether a request with this id is in flight. One whose answer nobody can read is not, although a Cancel still
 // finds it until the id is used again.
-func (m *Machine) taken(id string) bool {
-	i, ok := m.inflight[id]
+func (m *Machine) taken(key string) bool {
+	i, ok := m.inflight[key]
 	return ok && !m.streams[i].stranded
 }
 
@@ -63,17 +88,17 @@ func (m *Machine) taken(id string) bool {
 // without a response.
 func (m *Machine) cancel(in *In, out []Out) []Out {
 	m.active = m.now
-	i, ok := m.inflight[in.ID]
+	i, ok := m.inflight[in.key()]
 	if !ok || m.phase == provisional {
 		return out
 	}
 	s := &m.streams[i]
-	r := s.awaiting(in.ID)
+	r := s.awaitingKey(in.key())
 	if r == nil { // held: it was answered before it could be cancelled
 		return out
 	}
+	out = append(out, Out{Do: CancelApp, Index: i, Stream: s.id, ID: r.ID, Reason: Cancelled})
 	m.settle(i, r)
-	out = append(out, Out{Do: CancelApp, Index: i, Stream: s.id, ID: in.ID, Reason: Cancelled})
 	if s.open > s.held {
 		return out
 	}

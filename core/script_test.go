@@ -21,7 +21,7 @@ var update = flag.Bool("update", false, "rewrite the expectations in testdata; r
 //
 // is an input: when (left out: at the same time as the one before), what, and its arguments. The indented lines below it are the
 // outputs of the machine, in order. A is a stream, S the standalone one, A.3 a position in it, A.3.n2 the id of a primer with its
-// nonce, c1 a connection (its nonce is its number).
+// nonce, c1 a connection (its nonce is its number). In a batch, a ping's id has a ~ behind it.
 func TestScripts(t *testing.T) {
 	paths, err := filepath.Glob("testdata/*.txt")
 	require.NoError(t, err)
@@ -178,13 +178,13 @@ type args struct {
 var verbs = map[string]Op{
 	"new": 0, "open": 0, "deadline": 0, "counts": 0, "state": 0,
 	"tick": Tick, "opened": Opened, "openfailed": OpenFailed, "post": Post, "get": Get, "emit": Emit, "reply": Reply, "full": Full,
-	"lost": Lost, "gap": Gap, "written": Written, "gone": Gone, "close": Close, "adjust": Adjust, "cancel": Cancel, "touch": Touch,
+	"lost": Lost, "healed": Healed, "gap": Gap, "written": Written, "gone": Gone, "close": Close, "adjust": Adjust, "cancel": Cancel, "touch": Touch,
 	"delete": Delete, "drain": Drain, "stop": Stop,
 }
 
 var flagNames = map[string]Flags{
-	"noflush": NoFlush, "initialize": Initialize, "progress": Progress, "ask": Ask, "task": Task, "canpoll": CanPoll, "handover": Handover,
-	"final": Final,
+	"noflush": NoFlush, "initialize": Initialize, "progress": Progress, "ask": Ask, "task": Task, "canpoll": CanPoll, "cannotpoll": CannotPoll,
+	"final": Final, "ping": Ping,
 }
 
 func (s *script) parse(line string, words []string) args {
@@ -202,7 +202,7 @@ func (s *script) parse(line string, words []string) args {
 		a.policy = Policy{}
 	}
 	if op == Delete {
-		a.in.Reason = Deleted
+		a.in.Reason = Deleted // unless it says otherwise
 	}
 	for _, word := range words[1:] {
 		s.word(line, word, &a)
@@ -238,9 +238,13 @@ func (s *script) word(line, word string, a *args) {
 		switch key {
 		case "id":
 			a.in.ID = value
+		case "key":
+			a.in.Key = value
 		case "batch":
 			for id := range strings.SplitSeq(value, ",") {
-				a.in.Batch = append(a.in.Batch, Request{ID: id})
+				id, ping := strings.CutSuffix(id, "!")
+				id, key, _ := strings.Cut(id, "~")
+				a.in.Batch = append(a.in.Batch, Request{ID: id, Key: key, Ping: ping})
 			}
 		case "rand":
 			a.in.Rand = uint32(num(value))
@@ -318,6 +322,7 @@ func (id StreamID) String() string { return strings.TrimRight(string(id[:]), "\x
 var reasonNames = [...]string{
 	"", "duplicate", "too-many", "draining", "unknown", "nothing-left", "expired", "no-standalone", "not-resumable", "ended", "unreachable",
 	"no-stream", "worthless", "store-failed", "cancelled", "abandoned", "overran", "deleted", "idle", "open-failure", "shutdown", "taken-over",
+	"moved", "terminated",
 }
 
 // show writes an output as one line.
@@ -358,6 +363,9 @@ func show(o Out) string {
 		if o.Seq == 0 {
 			words[2] = "now"
 		}
+		if o.Least > 0 {
+			words = append(words, fmt.Sprintf("least=%d", o.Least))
+		}
 		if o.Dur > 0 {
 			words = append(words, "retry="+o.Dur.String())
 		}
@@ -367,6 +375,9 @@ func show(o Out) string {
 			words = append(words, conn)
 		}
 	case Expire:
+		if o.Nonce != 0 {
+			at = fmt.Sprintf("%s.n%d", at, o.Nonce)
+		}
 		words = []string{"error", conn, at, "id=" + o.ID}
 	case Discard:
 		words = []string{"discard"}
@@ -376,6 +387,8 @@ func show(o Out) string {
 		words = []string{"fail", o.Stream.String(), "id=" + o.ID}
 	case Strand:
 		words = []string{"strand", o.Stream.String()}
+	case Doubt:
+		words = []string{"doubt", o.Stream.String()}
 	case DropLog:
 		words = []string{"drop", o.Stream.String()}
 	case EndSession:

@@ -29,7 +29,7 @@ type stream struct {
 	open   int32     // requests that are not answered
 	held   int32     // of those, the ones whose response waits for the form of the answer
 
-	empties   uint16 // polls in a row that brought nothing, as far as they matter
+	empties   uint16 // polls in a row that came and went and brought nothing, as far as they matter
 	life      life
 	reader    reader
 	jsonOnly  bool // its POST may not become a stream
@@ -40,6 +40,8 @@ type stream struct {
 	failing   bool // an error was ordered in place of the response
 	cancelled bool // ended by the client, without any response: nothing is left to fetch
 	poll      bool // the connection came with a cursor
+	parting   parting
+	cut       bool // the connection need not write all, or nothing of the log
 	in        listName
 	timer     int32 // place in the heap, or -1
 	prev      int32 // neighbours in its list
@@ -85,6 +87,16 @@ func (s *stream) requests() []Request {
 func (s *stream) awaiting(id string) *Request {
 	for k := range s.requests() {
 		if r := &s.requests()[k]; r.ID == id && r.state == awaited {
+			return r
+		}
+	}
+	return nil
+}
+
+// awaitingKey is awaiting for what a client names in another message, perhaps in another spelling.
+func (s *stream) awaitingKey(key string) *Request {
+	for k := range s.requests() {
+		if r := &s.requests()[k]; r.state == awaited && r.key() == key {
 			return r
 		}
 	}
@@ -201,7 +213,11 @@ func (m *Machine) settle(i int32, r *Request) {
 	r.state = settled
 	s.open--
 	m.pending--
-	if j, ok := m.inflight[r.ID]; ok && j == i { // a stranded one's id may be another's by now
-		delete(m.inflight, r.ID)
+	if r.Ping {
+		m.pings--
 	}
+	if j, ok := m.inflight[r.key()]; ok && j == i { // a stranded one's id may be another's by now
+		delete(m.inflight, r.key())
+	}
+	r.Key = "" // what is remembered of it is its answer
 }

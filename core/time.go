@@ -24,13 +24,18 @@ func (m *Machine) due(i int32, out []Out) []Out {
 	reached := func(at instant) bool { return at <= m.now }
 	switch {
 	case s.life == ended && reached(m.dropAt(s)):
+		if m.missAt(s) != never { // it is kept for less than clients may be late
+			out = m.miss(i, out)
+		}
 		return m.drop(i, out)
 	case reached(m.overrunAt(s)):
 		out = m.fail(i, Overran, out)
 	case reached(m.abandonAt(s)):
 		out = m.fail(i, Abandoned, out)
+	case reached(m.missAt(s)):
+		out = m.miss(i, out)
 	case reached(m.closeAt(s)):
-		out = m.letGoAt(i, 0, out)
+		out = m.timeUp(i, out)
 	case reached(m.streamAt(s)):
 		out = m.goSSE(i, out)
 	}
@@ -52,8 +57,10 @@ func (m *Machine) streamAt(s *stream) instant {
 	return after(s.since, s.policy.StreamAfter)
 }
 
+// closeAt is when a connection has lasted as long as it may, also one that was told to end and is still writing.
 func (m *Machine) closeAt(s *stream) instant {
-	if s.conn == 0 || !m.resumable(s) || s.life != alive {
+	slow := s.closing != 0 && !s.cut && s.upTo > s.from+1
+	if s.conn == 0 && !slow || !m.resumable(s) {
 		return never
 	}
 	return min(after(s.since, s.policy.CloseAfter), after(s.since, s.limit))
@@ -93,10 +100,13 @@ func (m *Machine) idleAt() instant {
 // schedule puts the deadline of a stream right, after anything about it has changed.
 func (m *Machine) schedule(i int32) {
 	s := &m.streams[i]
-	at := m.dropAt(s)
+	at := m.closeAt(s)
 	if s.life == alive {
-		at = min(m.streamAt(s), m.closeAt(s), m.overrunAt(s), m.abandonAt(s))
+		at = min(at, m.streamAt(s), m.overrunAt(s), m.abandonAt(s))
+	} else {
+		at = min(at, m.dropAt(s))
 	}
+	at = min(at, m.missAt(s))
 	if at == s.deadline {
 		return
 	}

@@ -22,10 +22,12 @@
 //
 //   - Sequence numbers come from the owner. The store checks them: the next one is appended, the last one with the same bytes
 //     and seal is a repeat and harmless (a remote call whose answer was lost is made again), everything else is
-//     [ErrSequence], or [ErrSealed] after a seal. Check and append are one step.
-//   - Only event 1 makes a log. An Append of any other number to an unknown one is [ErrGone]: its log was dropped while it was
-//     on its way. Event 1 itself may also be late: handles that were given out before a drop stay dead, even unused ones. A
-//     remote store may keep a tombstone for a while, or its client may keep track of its handles.
+//     [BehindError] where it leaves a gap, [ErrSequence] or, after a seal, [ErrSealed]. Check and append are one step.
+//   - Only event 1 makes a log. An Append of any other number to an unknown one is a [BehindError]: its log was dropped while it
+//     was on its way, or the engine lost its data. Event 1 itself may also be late: handles that were given out before a drop
+//     stay dead, even unused ones. A remote store may keep a tombstone for a while, or its client may keep track of its handles.
+//   - [ErrGone] needs proof: a drop through this store, or a tombstone. A log that the engine does not know may be lost data, and
+//     a server treats the two differently: what was dropped is missed by nobody, what was lost is an error that clients are told.
 //   - Read never waits. It copies positions, not data, if it can: Data is shared by all readers and stays valid after eviction
 //     and drop, so its memory must not be used again. Clip its capacity.
 //   - First, Last and Sealed are read together with the events, in one step. A reader that sees Sealed and has got to Last
@@ -33,11 +35,21 @@
 //   - A running log (not sealed, not a backlog) never loses an event that the client has not acknowledged. Rather refuse an
 //     Append with [ErrFull]; the owner tells the tool. But take every sealing one: it is the response, and somebody waits.
 //   - Contexts and errors are for remote engines. An Append that timed out may have been recorded; the owner repeats it.
-//     Methods without a context (Log, Mark, Watch) do no I/O in the caller's goroutine and never block.
-//   - A store whose [Store.Shared] is true has readers in other processes. Their drops and appends count, [Log.Watch] offers a
-//     hint when one appends, readers poll anyway, and an Append with an older [Key].Epoch than the session has seen is
-//     [ErrFenced].
-//   - A [Store] that counts what it holds also implements [Accountant].
+//     Methods without a context (Log, Mark) do no I/O in the caller's goroutine and never block.
+//   - After an outage the owner brings the events that the store has missed, in sequence and perhaps all at once, before the next
+//     one. So nothing has to be remembered of an Append that failed, and a number that was recorded never gets another event.
+//   - A store that learns that another process owns a session says [ErrFenced], to every operation on that session.
+//   - A [Store] that counts what it holds also implements [Accountant]; one that never waits, [Instant].
+//
+// # Wrapping a store
+//
+// A type that embeds *[Memory] and changes some methods keeps the others' abilities: it is an [Accountant], and it is [Instant]
+// unless it has a method of that name which says otherwise. One that embeds a [Store] has only what that interface names: with
+//
+//	func (w *wrapper) Unwrap() eventstore.Store { return w.Store }
+//
+// it is found to be an Accountant if the inner store is one. Instant is never looked for inside, since a wrapper may wait where
+// the inner store does not; the wrapper answers for itself.
 //
 // # The memory store
 //

@@ -194,7 +194,7 @@ func TestNothingIsTakenForAnAppendThatFailsAnyway(t *testing.T) {
 			require.Equal(t, order[0], f.state(t))
 			require.Equal(t, before, usage(f.s))
 			require.Zero(t, evicted(f.s))
-			require.ErrorIs(t, f.running.Append(context.Background(), 7, make([]byte, 15_000), false), eventstore.ErrSequence)
+			require.Equal(t, &eventstore.BehindError{Last: 2}, f.running.Append(context.Background(), 7, make([]byte, 15_000), false))
 			require.NoError(t, f.running.Append(context.Background(), 2, make([]byte, size), false))
 			require.Zero(t, evicted(f.s), "neither for one that is out of sequence nor for a repeat")
 		})

@@ -51,6 +51,7 @@ type Memory struct {
 var (
 	_ Store      = (*Memory)(nil)
 	_ Accountant = (*Memory)(nil)
+	_ Instant    = (*Memory)(nil)
 )
 
 // NewMemory returns an empty store.
@@ -110,8 +111,8 @@ func (m *Memory) DropSession(_ context.Context, session string) error {
 	return nil
 }
 
-// Shared implements Store: no other process sees this memory.
-func (m *Memory) Shared() bool { return false }
+// Instant implements the interface Instant: all is in memory, and nothing waits. A type that embeds Memory has this method too.
+func (m *Memory) Instant() bool { return true }
 
 // Close implements Store.
 func (m *Memory) Close() error {

@@ -66,18 +66,22 @@ func (l *memoryLog) check(seq uint64, data []byte, seal bool) (repeated bool, er
 	switch {
 	case l.session.lost != nil:
 		return false, l.session.lost
-	case l.gone, l.last == 0 && seq != 1:
+	case l.gone:
 		return false, ErrGone
-	case l.last == 0:
+	case l.last == 0 && seq == 1:
 		return false, nil
+	case l.last == 0:
+		return false, &BehindError{}
 	case seq == l.last && seal == l.sealed && l.endsWith(data):
 		return true, nil
 	case l.sealed:
 		return false, ErrSealed
 	case seq == l.last:
 		return false, fmt.Errorf("%w: event %d is already there and differs", ErrSequence, seq)
-	case seq != l.last+1:
+	case seq < l.last:
 		return false, fmt.Errorf("%w: event %d cannot follow event %d", ErrSequence, seq, l.last)
+	case seq != l.last+1:
+		return false, &BehindError{Last: l.last}
 	}
 	return false, nil
 }
@@ -157,9 +161,6 @@ func (l *memoryLog) Mark(m Mark) {
 	l.written = l.written || m.Written >= l.last
 	l.settle(0)
 }
-
-// Watch implements Log: no other process appends to this memory.
-func (l *memoryLog) Watch(chan<- struct{}) (stop func()) { return func() {} }
 
 // Drop implements Log. It heeds no context: there is nothing to wait for, and a log that stayed would leak.
 func (l *memoryLog) Drop(context.Context) error {

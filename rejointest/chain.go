@@ -61,8 +61,10 @@ func (k *chain) add(ev sse.Event) (message json.RawMessage, fault string) {
 		return nil, ""
 	}
 	if k.at < len(k.log) {
-		if want := k.log[k.at]; want.id == ev.ID && bytes.Equal(want.data, ev.Data) {
+		if want := k.log[k.at]; (want.id == ev.ID || want.id == "" && !known) && bytes.Equal(want.data, ev.Data) {
+			k.log[k.at].id = ev.ID // one that had none, because the store had failed, may have one when that has recovered
 			k.at++
+			k.mark(ev)
 			return nil, ""
 		} else if !expired(ev.Data) {
 			return nil, fmt.Sprintf("event %q came, with %s, where a replay should have brought %q, with %s", ev.ID, ev.Data, want.id, want.data)
@@ -82,8 +84,8 @@ func (k *chain) mark(ev sse.Event) {
 	}
 }
 
-// expired reports whether a message says that the events after a cursor are gone; it takes the place of the first of them.
+// expired reports whether a message says that the events after a cursor are gone, or lost; it takes the place of the first of them.
 func expired(data []byte) bool {
 	reason, _ := jsonrpc.Field(data, "error", "data", "reason")
-	return string(reason) == `"expired"`
+	return string(reason) == `"expired"` || string(reason) == `"store"`
 }

@@ -75,6 +75,7 @@ func TestQuestionThatTwoConnectionsBring(t *testing.T) {
 }
 
 func TestErrorsOfTheClient(t *testing.T) {
+	offers := map[string]any{"roots": struct{}{}}
 	synctest.Test(t, func(t *testing.T) {
 		ask := tool(func(ctx context.Context, h *rejoin.Handle) (any, error) {
 			return nil, h.Request(ctx, "roots/list", nil, nil)
@@ -88,7 +89,7 @@ func TestErrorsOfTheClient(t *testing.T) {
 			"own":     {func(string, json.RawMessage) (any, error) { return nil, rejoin.Errorf(-1, "no") }, -1, "no"},
 			"other":   {func(string, json.RawMessage) (any, error) { return nil, io.EOF }, rejoin.CodeInternal, "EOF"},
 		} {
-			e := rejointest.New(t, ask, rejointest.Config{OnRequest: test.answer}).CallTool("ask", nil).Err()
+			e := rejointest.New(t, ask, rejointest.Config{OnRequest: test.answer, Capabilities: offers}).CallTool("ask", nil).Err()
 			require.Equal(t, test.code, e.Code, name)
 			require.Contains(t, e.Message, test.text, name)
 		}

@@ -188,7 +188,7 @@ func TestFaultsOfTheServer(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				app := rejoin.NewApp(rejoin.Info{}, nil)
+				app := tool(func(context.Context, *rejoin.Handle) (any, error) { return struct{}{}, nil })
 				got := failures(t, app, script(test.bodies...), func(c *rejointest.Client) { test.do(c.CallTool("x", nil)) })
 				if test.want == "" {
 					require.Empty(t, got)
@@ -202,7 +202,7 @@ func TestFaultsOfTheServer(t *testing.T) {
 
 func TestBrokenByTheServer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		app := rejoin.NewApp(rejoin.Info{}, nil)
+		app := tool(func(context.Context, *rejoin.Handle) (any, error) { return struct{}{}, nil })
 		cfg := rejointest.Config{Handler: func(s *rejoin.Server) http.Handler {
 			return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 				if r.Method != http.MethodGet {

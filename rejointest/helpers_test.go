@@ -16,10 +16,20 @@ import (
 	"github.com/rejoin-mcp/rejoin/rejointest"
 )
 
-// tool is an app whose requests, initialize and ping aside, are all answered by f.
+var info = rejoin.Info{Name: "test", Version: "1", Capabilities: map[string]any{"tools": struct{}{}}}
+
+// tool is an app whose requests, initialize and ping aside, are all answered by f: with its result as it is, and {} for nil.
 func tool(f func(ctx context.Context, h *rejoin.Handle) (any, error)) rejoin.App {
-	return rejoin.NewApp(rejoin.Info{Name: "test", Version: "1"}, func(ctx context.Context, _ *rejoin.Request) (any, error) {
-		return f(ctx, rejoin.HandleFromContext(ctx))
+	return rejoin.NewApp(info, func(ctx context.Context, _ *rejoin.Request) (any, error) {
+		result, err := f(ctx, rejoin.HandleFromContext(ctx))
+		switch {
+		case err != nil:
+			return nil, err
+		case result == nil:
+			return struct{}{}, nil
+		}
+		raw, err := json.Marshal(result)
+		return json.RawMessage(raw), err
 	})
 }
 

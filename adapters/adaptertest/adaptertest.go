@@ -27,8 +27,11 @@ type Subject struct {
 	// Lend returns a router with the adapter's Middleware for path, and an ordinary GET route that calls h with the router's request
 	// and response. path may be "". Nil: the adapter has no such middleware, and is not asked.
 	Lend func(t testing.TB, s *rejoin.Server, path, route string, h http.HandlerFunc) http.Handler
-	// Param reads a path parameter from a tool's context; Value what Mount's middleware set, as a string. "" if there is none.
-	Param, Value func(ctx context.Context, name string) string
+	// Param reads a path parameter from a tool's context. "" if there is none.
+	Param func(ctx context.Context, name string) string
+	// Value reads what Mount's middleware set, a string, and reports whether it did set something of that name: the adapter's Get, if it
+	// has one.
+	Value func(ctx context.Context, name string) (value any, ok bool)
 }
 
 // Run runs the exam.
@@ -80,6 +83,7 @@ const (
 	Polling    = "a call survives its connections"
 	Own        = "a tool reads its own values when its request is over"
 	OwnAtOnce  = "a tool reads its own values among many"
+	Unset      = "a tool reads nothing that was not set"
 	Late       = "what a tool sends late reaches its own client alone"
 	Panics     = "a panic is one error"
 	Flush      = "the first event leaves at once"
@@ -112,6 +116,7 @@ var rules = []rule{
 	{Polling, false, polling},
 	{Own, false, ownValues},
 	{OwnAtOnce, false, ownValuesAtOnce},
+	{Unset, false, unsetValues},
 	{Late, false, lateMessages},
 	{Panics, false, panics},
 	{Flush, false, flush},
@@ -135,7 +140,14 @@ func (e *exam) mount(path string, mw ...func(http.Handler) http.Handler) func(*r
 }
 
 // principal takes a session's user from where Mount's middleware put it.
-func (e *exam) principal(r *http.Request) string { return e.Value(r.Context(), "user") }
+func (e *exam) principal(r *http.Request) string { return e.user(r.Context()) }
+
+// user is what Mount's middleware set; "": nothing.
+func (e *exam) user(ctx context.Context) string {
+	value, _ := e.Value(ctx, "user")
+	name, _ := value.(string)
+	return name
+}
 
 // recorder notes failures instead of failing the test. A fatal one ends the goroutine.
 type recorder struct {

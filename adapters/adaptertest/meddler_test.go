@@ -24,10 +24,6 @@ func meddle(flaw string, w http.ResponseWriter, q *http.Request) (http.ResponseW
 		if m := q.Header.Get("X-HTTP-Method-Override"); m != "" {
 			q.Method = m
 		}
-	case "joins the lines of a field":
-		for name, values := range q.Header {
-			q.Header[name] = []string{strings.Join(values, ", ")}
-		}
 	case "keeps the last line of a field":
 		for name, values := range q.Header {
 			q.Header[name] = slices.Clone(values[max(len(values)-1, 0):])

@@ -2,6 +2,7 @@ package adaptertest
 
 import (
 	"context"
+	"encoding/json"
 	"net/http"
 	"strings"
 	"testing/synctest"
@@ -15,8 +16,17 @@ func idle() rejoin.App {
 	return app(func(context.Context, *rejoin.Request) (any, error) { return struct{}{}, nil })
 }
 
+// app is an app whose handler's results are sent as they are.
 func app(h rejoin.Handler) rejoin.App {
-	return rejoin.NewApp(rejoin.Info{Name: "adaptertest", Version: "1"}, h)
+	info := rejoin.Info{Name: "adaptertest", Version: "1", Capabilities: map[string]any{"tools": struct{}{}}}
+	return rejoin.NewApp(info, func(ctx context.Context, r *rejoin.Request) (any, error) {
+		result, err := h(ctx, r)
+		if err != nil {
+			return nil, err
+		}
+		raw, err := json.Marshal(result)
+		return json.RawMessage(raw), err
+	})
 }
 
 // Clients are configured with either spelling, and a redirect loses a POST's body or its headers: so both are served, and all answers are

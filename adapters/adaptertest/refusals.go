@@ -51,6 +51,9 @@ var refusedAtTheDoor = []door{
 	{name: "a modern version", body: ping, header: []string{"MCP-Protocol-Version", "2026-07-28"}, status: 400, code: -32600, id: `"p"`},
 	{name: "no session", body: ping, header: []string{sessionHeader, ""}, status: 400, code: -32600, id: `"p"`},
 	{name: "two sessions", body: ping, header: []string{sessionHeader, "x", sessionHeader, "y"}, status: 400, code: -32600, id: `"p"`},
+	{name: "two sessions in one line", body: ping, header: []string{sessionHeader, "x, y"}, status: 400, code: -32600, id: `"p"`},
+	{name: "two versions", body: ping, header: []string{"MCP-Protocol-Version", "2025-11-25", "MCP-Protocol-Version", "2025-06-18"}, status: 400, code: -32600, id: `"p"`},
+	{name: "two versions in one line", body: ping, header: []string{"MCP-Protocol-Version", "2025-11-25, 2025-06-18"}, status: 400, code: -32600, id: `"p"`},
 	{name: "an unknown session", body: ping, header: []string{sessionHeader, "nobody"}, status: 404, code: -32001},
 	{name: "initialize in its own session", body: initialize, status: 400, code: -32600, id: "1"},
 	{name: "a batch", body: "[" + ping + "]", status: 400, code: -32600},
@@ -60,6 +63,7 @@ var refusedAtTheDoor = []door{
 	{name: "a GET of an unknown version", method: "GET", header: []string{"MCP-PROTOCOL-VERSION", "x"}, status: 400, code: -32600},
 	{name: "a GET with an unknown cursor", method: "GET", header: []string{"LAST-EVENT-ID", "garbage"}, status: 400, code: -32600},
 	{name: "a GET with two cursors", method: "GET", header: []string{cursorHeader, "a", cursorHeader, "b"}, status: 400, code: -32600},
+	{name: "a GET with two cursors in one line", method: "GET", header: []string{cursorHeader, "a, b"}, status: 400, code: -32600},
 	{name: "a GET with two sessions", method: "GET", header: []string{sessionHeader, "x", sessionHeader, "y"}, status: 400, code: -32600},
 	{name: "a GET of nobody's", method: "GET", header: []string{sessionHeader, "nobody"}, status: 404, code: -32001},
 	{name: "a DELETE of nobody's", method: "DELETE", header: []string{sessionHeader, "nobody"}, status: 404, code: -32001},
@@ -76,6 +80,8 @@ var taken = []door{
 	{name: "a body at the limit", body: ping + strings.Repeat(" ", maxBody-len(ping)), status: 200},
 	{name: "a type with parameters", body: ping, header: []string{"content-type", "Application/JSON; charset=utf-8"}, status: 200},
 	{name: "the same session twice", body: ping, header: []string{sessionHeader, "own", sessionHeader, "own"}, status: 200},
+	{name: "the same session twice in one line", body: ping, header: []string{sessionHeader, "own, own"}, status: 200},
+	{name: "the same version twice in one line", body: ping, header: []string{"MCP-Protocol-Version", "2025-11-25, 2025-11-25"}, status: 200},
 	{name: "a session in other case", body: ping, header: []string{"mcp-session-id", "own"}, status: 200},
 	{name: "a cursor on a POST", body: ping, header: []string{cursorHeader, "garbage"}, status: 200},
 	{name: "a tool's error", body: unknownTool, status: 200, code: rejoin.CodeMethodNotFound, id: `"p"`},
@@ -191,8 +197,8 @@ func (s own) request(path string, d door) *http.Request {
 		if canonical := http.CanonicalHeaderKey(name); value == "" || name != canonical {
 			r.Header[canonical] = nil // the client sends its own where there is none
 		}
-		if value == "own" {
-			value = string(s)
+		if value == "own" || value == "own, own" {
+			value = strings.ReplaceAll(value, "own", string(s))
 		}
 		if value != "" {
 			r.Header[name] = append(r.Header[name], value) // as it is spelled

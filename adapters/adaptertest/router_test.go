@@ -217,6 +217,13 @@ func subject(flaw string) Subject {
 				}
 			})
 		},
-		Param: value, Value: value,
+		Param: value,
+		Value: func(ctx context.Context, name string) (any, bool) {
+			v := value(ctx, name)
+			if v == "" && flaw != "makes nothing of what is unset" {
+				return nil, false
+			}
+			return v, true
+		},
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"log/slog"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -120,7 +121,7 @@ func (e *exam) teller(wait func(context.Context)) rejoin.App {
 }
 
 func (e *exam) who(ctx context.Context) string {
-	return e.Value(ctx, "user") + " of " + e.Param(ctx, "tenant")
+	return e.user(ctx) + " of " + e.Param(ctx, "tenant")
 }
 
 // report says how many users were wronged, and how the first ones.
@@ -241,6 +242,31 @@ func ownValuesAtOnce(e *exam) {
 	}
 	work.Wait()
 	e.report(faults)
+}
+
+// What is set is told from what is not, in a call and outside of one.
+func unsetValues(e *exam) {
+	look := func(ctx context.Context, where, name string, set bool) {
+		value, ok := e.Value(ctx, name)
+		if ok != set || (value != nil) != set {
+			e.Errorf("%s Value(%q) is %v, %v", where, name, value, ok)
+		}
+	}
+	c := rejointest.New(e, app(func(ctx context.Context, _ *rejoin.Request) (any, error) {
+		look(ctx, "in a call", "user", true)
+		look(ctx, "in a call", "nobody set this", false)
+		if got := e.Param(ctx, "no such parameter"); got != "" {
+			e.Errorf("in a call a parameter that the path does not have is %q", got)
+		}
+		return struct{}{}, nil
+	}), rejointest.Config{
+		Header: http.Header{UserHeader: {"ann"}}, Handler: e.mount("/mcp"), Server: rejoin.Config{Logger: slog.New(slog.DiscardHandler)},
+	})
+	c.CallTool("x", nil).Result()
+	look(context.Background(), "outside a call", "user", false)
+	if got := e.Param(context.Background(), "tenant"); got != "" {
+		e.Errorf("outside a call a parameter is %q", got)
+	}
 }
 
 type outerKey struct{}

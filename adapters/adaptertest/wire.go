@@ -96,7 +96,7 @@ type stream struct {
 }
 
 // grammar is all that may stand in a stream: a primer, events, comments, and when to come back.
-var grammar = regexp.MustCompile(`^(id: \S+\nretry: \d+\ndata: \n\n)?((id: \S+\ndata: \{.*\}\n\n)|(: \n\n))*(retry: \d+\n\n)?$`)
+var grammar = regexp.MustCompile(`^(id: \S+\nretry: \d+\ndata: \n\n)?((event: message\nid: \S+\ndata: \{.*\}\n\n)|(: \n\n))*(retry: \d+\n\n)?$`)
 
 func parseStream(body string) (s stream, ok bool) {
 	if !grammar.MatchString(body) {

@@ -48,9 +48,9 @@ func subject(register func(chi.Router, string, *rejoin.Server)) adaptertest.Subj
 			return r
 		},
 		Param: chi.URLParamFromCtx,
-		Value: func(ctx context.Context, name string) string {
-			v, _ := ctx.Value(valueKey(name)).(string)
-			return v
+		Value: func(ctx context.Context, name string) (any, bool) {
+			v := ctx.Value(valueKey(name))
+			return v, v != nil
 		},
 	}
 }

@@ -10,9 +10,11 @@ import (
 	"context"
 	"errors"
 	"io"
+	"log/slog"
 	"net/http"
 	"slices"
 	"strings"
+	"sync"
 
 	"github.com/labstack/echo/v4"
 
@@ -22,9 +24,9 @@ import (
 // New returns the endpoint as a handler. keys are the names in echo's store that tools may read later with Get: echo
 // cannot list them, so they must be named.
 func New(s *rejoin.Server, keys ...string) echo.HandlerFunc {
-	keys = slices.Clone(keys)
+	named := &names{keys: slices.Clone(keys)}
 	return func(c echo.Context) error {
-		serve(s, c, keys)
+		serve(s, c, named)
 		return nil // what there was to say has been said: echo's error handler must not write into a stream
 	}
 }
@@ -60,14 +62,24 @@ func Middleware(path string, s *rejoin.Server, keys ...string) echo.MiddlewareFu
 	}
 }
 
-// Get is echo.Context.Get for a tool's context, and for Config.Principal. Only the keys that were named are there.
-func Get(ctx context.Context, key string) any {
-	if v, ok := ctx.Value(valuesKey{}).(*values); ok {
-		if i := slices.Index(v.keys, key); i >= 0 {
-			return v.store[i]
-		}
+// Get is echo.Context.Get for a tool's context, and for Config.Principal. It reports false where middleware set nothing, or nil. Only the
+// keys that were named are there: asking for another one is logged, once for each New, Register or Middleware.
+func Get(ctx context.Context, key string) (value any, ok bool) {
+	v, ok := ctx.Value(valuesKey{}).(*values)
+	if !ok {
+		return nil, false
 	}
-	return nil
+	if i := slices.Index(v.named.keys, key); i >= 0 {
+		return v.store[i], v.store[i] != nil
+	}
+	v.named.warn.Do(func() {
+		log := slog.Default()
+		if session := rejoin.HandleFromContext(ctx).Session(); session != nil {
+			log = session.Logger()
+		}
+		log.Warn("rejoin: a tool asks echo's store for a key that was not named: add it to New, Register or Middleware (said once)", "key", key)
+	})
+	return nil, false
 }
 
 // Param is echo.Context.Param for a tool's context, and for Config.Principal.
@@ -80,14 +92,20 @@ func Param(ctx context.Context, name string) string {
 	return ""
 }
 
+// names are the keys that an endpoint copies.
+type names struct {
+	keys []string
+	warn sync.Once // that another one was asked for
+}
+
 type valuesKey struct{}
 
 // values is the context of a request, with copies of what echo takes back.
 type values struct {
 	context.Context
 
-	keys          []string // those that were named
-	store         []any    // their values
+	named         *names
+	store         []any // the values of its keys
 	names, params []string
 }
 
@@ -99,12 +117,12 @@ func (v *values) Value(key any) any {
 	return v.Context.Value(key)
 }
 
-func serve(s *rejoin.Server, c echo.Context, keys []string) {
+func serve(s *rejoin.Server, c echo.Context, named *names) {
 	r := c.Request()
-	v := &values{Context: r.Context(), keys: keys, names: slices.Clone(c.ParamNames()), params: slices.Clone(c.ParamValues())}
-	if len(keys) > 0 {
-		v.store = make([]any, len(keys))
-		for i, key := range keys {
+	v := &values{Context: r.Context(), named: named, names: slices.Clone(c.ParamNames()), params: slices.Clone(c.ParamValues())}
+	if len(named.keys) > 0 {
+		v.store = make([]any, len(named.keys))
+		for i, key := range named.keys {
 			v.store[i] = c.Get(key)
 		}
 	}

@@ -1,8 +1,10 @@
 package echoadapter_test
 
 import (
+	"bytes"
 	"context"
 	"fmt"
+	"log/slog"
 	"net/http"
 	"slices"
 	"strings"
@@ -53,10 +55,7 @@ func subject(register func(*echo.Echo, string, *rejoin.Server)) adaptertest.Subj
 			return e
 		},
 		Param: echoadapter.Param,
-		Value: func(ctx context.Context, name string) string {
-			v, _ := echoadapter.Get(ctx, name).(string)
-			return v
-		},
+		Value: echoadapter.Get,
 	}
 }
 
@@ -78,9 +77,9 @@ func TestTheExamSeesForeignValues(t *testing.T) {
 	naive.Param = func(ctx context.Context, name string) string {
 		return ctx.Value(contextKey{}).(echo.Context).Param(name)
 	}
-	naive.Value = func(ctx context.Context, name string) string {
-		v, _ := ctx.Value(contextKey{}).(echo.Context).Get(name).(string)
-		return v
+	naive.Value = func(ctx context.Context, name string) (any, bool) {
+		v := ctx.Value(contextKey{}).(echo.Context).Get(name)
+		return v, v != nil
 	}
 	faults := adaptertest.Faults(t, naive, adaptertest.Own)
 	require.Len(t, faults, 1)
@@ -107,14 +106,22 @@ func TestMounts(t *testing.T) {
 	}
 }
 
-// Only the keys that were named are there, as middleware has left them; outside a call there are none.
+// Only the keys that were named are there, as middleware has left them; outside a call there are none. Who asks for one that was not named
+// is told so in the log, once for each mount.
 func TestKeys(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		type claims struct{ Admin bool }
+		var logged bytes.Buffer
 		tell := func(ctx context.Context) any {
-			return []any{echoadapter.Get(ctx, "claims").(*claims).Admin, echoadapter.Get(ctx, "unnamed"), echoadapter.Get(ctx, "unset"), echoadapter.Param(ctx, "none")}
+			v, named := echoadapter.Get(ctx, "claims")
+			nothing, unset := echoadapter.Get(ctx, "unset")
+			require.Empty(t, logged.String(), "a key that is named may be unset")
+			unknown, unnamed := echoadapter.Get(ctx, "unnamed")
+			_, again := echoadapter.Get(ctx, "unnamed")
+			return []any{v.(*claims).Admin, named, nothing, unset, unknown, unnamed, again, echoadapter.Param(ctx, "none")}
 		}
-		c := rejointest.New(t, mounted.App(tell), rejointest.Config{Handler: func(s *rejoin.Server) http.Handler {
+		cfg := rejoin.Config{Logger: slog.New(slog.NewTextHandler(&logged, nil))}
+		c := rejointest.New(t, mounted.App(tell), rejointest.Config{Server: cfg, Handler: func(s *rejoin.Server) http.Handler {
 			e := echo.New()
 			set := func(next echo.HandlerFunc) echo.HandlerFunc {
 				return func(c echo.Context) error {
@@ -126,9 +133,15 @@ func TestKeys(t *testing.T) {
 			e.Use(set, echoadapter.Middleware("/mcp", s, "claims", "unset"))
 			return e
 		}})
-		require.JSONEq(t, `[true, null, null, ""]`, string(c.CallTool("x", nil).Result()))
+		require.JSONEq(t, `[true, true, null, false, null, false, false, ""]`, string(c.CallTool("x", nil).Result()))
+		require.Equal(t, 1, strings.Count(logged.String(), "level=WARN"), "%s", &logged)
+		require.Contains(t, logged.String(), "key=unnamed")
+		for session := range c.Server().Sessions() {
+			require.Contains(t, logged.String(), "session="+string(session.Ref))
+		}
 	})
-	require.Nil(t, echoadapter.Get(t.Context(), "user"))
+	_, found := echoadapter.Get(t.Context(), "user")
+	require.False(t, found)
 	require.Empty(t, echoadapter.Param(t.Context(), "tenant"))
 }
 

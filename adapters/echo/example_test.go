@@ -17,7 +17,8 @@ import (
 func ExampleRegister() {
 	app := rejoin.NewApp(rejoin.Info{Name: "demo", Version: "1.0"}, func(ctx context.Context, _ *rejoin.Request) (any, error) {
 		_ = rejoin.HandleFromContext(ctx).CloseStream(0) // the request ends, the call goes on
-		return fmt.Sprint(echoadapter.Get(ctx, "user"), " of ", echoadapter.Param(ctx, "tenant")), nil
+		user, _ := echoadapter.Get(ctx, "user")
+		return fmt.Sprint(user, " of ", echoadapter.Param(ctx, "tenant")), nil
 	})
 	srv, err := rejoin.NewServer(app, rejoin.Config{Policy: rejoin.Policy{Retry: time.Millisecond}})
 	if err != nil {
@@ -42,8 +43,8 @@ func ExampleRegister() {
 		return
 	}
 	defer s.Close(ctx)
-	var who string
-	err = s.Do(ctx, "tools/call", map[string]any{"name": "whose"}, &who)
-	fmt.Println(who, err)
-	// Output: ann of acme <nil>
+	var result struct{ Content []struct{ Text string } }
+	err = s.Do(ctx, "tools/call", map[string]any{"name": "whose"}, &result)
+	fmt.Println(result.Content, err)
+	// Output: [{ann of acme}] <nil>
 }

@@ -39,8 +39,8 @@ func ExampleRegister() {
 		return
 	}
 	defer s.Close(ctx)
-	var who string
-	err = s.Do(ctx, "tools/call", map[string]any{"name": "whose"}, &who)
-	fmt.Println(who, err)
-	// Output: ann of acme <nil>
+	var result struct{ Content []struct{ Text string } }
+	err = s.Do(ctx, "tools/call", map[string]any{"name": "whose"}, &result)
+	fmt.Println(result.Content, err)
+	// Output: [{ann of acme}] <nil>
 }

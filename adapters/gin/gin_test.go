@@ -55,11 +55,7 @@ func subject(register func(gin.IRoutes, string, *rejoin.Server)) adaptertest.Sub
 			return r
 		},
 		Param: ginadapter.Param,
-		Value: func(ctx context.Context, name string) string {
-			v, _ := ginadapter.Get(ctx, name)
-			s, _ := v.(string)
-			return s
-		},
+		Value: func(ctx context.Context, name string) (any, bool) { return ginadapter.Get(ctx, name) },
 	}
 }
 
@@ -79,8 +75,8 @@ func TestTheExamSeesForeignValues(t *testing.T) {
 	naive.Param = func(ctx context.Context, name string) string {
 		return ctx.Value(contextKey{}).(*gin.Context).Param(name)
 	}
-	naive.Value = func(ctx context.Context, name string) string {
-		return ctx.Value(contextKey{}).(*gin.Context).GetString(name)
+	naive.Value = func(ctx context.Context, name string) (any, bool) {
+		return ctx.Value(contextKey{}).(*gin.Context).Get(name)
 	}
 	faults := adaptertest.Faults(t, naive, adaptertest.Own)
 	require.Len(t, faults, 1)

@@ -35,8 +35,8 @@ func ExampleRegister() {
 		return
 	}
 	defer s.Close(ctx)
-	var tenant string
-	err = s.Do(ctx, "tools/call", map[string]any{"name": "whose"}, &tenant)
-	fmt.Println(tenant, err)
-	// Output: acme <nil>
+	var result struct{ Content []struct{ Text string } }
+	err = s.Do(ctx, "tools/call", map[string]any{"name": "whose"}, &result)
+	fmt.Println(result.Content, err)
+	// Output: [{acme}] <nil>
 }

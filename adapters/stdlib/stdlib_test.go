@@ -57,9 +57,9 @@ func subject(register func(*http.ServeMux, string, *rejoin.Server)) adaptertest.
 			return recoverer(stdadapter.Middleware(path, s)(mux))
 		},
 		Param: stdadapter.PathValue,
-		Value: func(ctx context.Context, name string) string {
-			v, _ := ctx.Value(valueKey(name)).(string)
-			return v
+		Value: func(ctx context.Context, name string) (any, bool) {
+			v := ctx.Value(valueKey(name))
+			return v, v != nil
 		},
 	}
 }

@@ -2,6 +2,9 @@ package gosdk
 
 import (
 	"context"
+	"crypto/rand"
+	"crypto/sha256"
+	"encoding/base64"
 	"net/http"
 	"runtime"
 	"sync"
@@ -22,17 +25,35 @@ func New(s *mcp.Server) rejoin.App {
 	return a
 }
 
-// NewFunc chooses a server for each session, and for each request of the modern era, as mcp.NewStreamableHTTPHandler does. Nil
-// refuses with 400. f runs on the goroutine that serves the request, and may be called for many at once. Each server gets New's
+// NewFunc chooses a server for each session, and for each request of the modern era. f is asked once for a session, with the request that
+// carries its initialize, and every later request of the session goes to the server that it returned then. So that server must have all
+// tools, prompts and resources that the session will ever ask for: one that is built for the method at hand, as a function for a stateless
+// mcp.NewStreamableHTTPHandler may do, has none of them, and rejoin logs that it lists no tools. What differs from call to call, such as
+// tokens and users, handlers read from their own context and RequestExtra, which are those of their own request.
+//
+// Nil refuses with 400. f runs on the goroutine that serves the request, and may be called for many at once. Each server gets New's
 // middleware when it is first chosen, and is not kept alive.
 func NewFunc(f func(*http.Request) *mcp.Server) rejoin.App { return newApp(f) }
 
-// Principal is a rejoin.Config.Principal that takes the user from the SDK's auth.RequireBearerToken; "" without one.
+// Principal is a rejoin.Config.Principal that takes the user from the SDK's auth.RequireBearerToken; "" without that.
+//
+// It is the UserID that the TokenVerifier gave; set that. Where it gave none, each token is a user of its own, named by "token:" and a hash of the
+// Authorization field: nobody gets at the session of another, but a client whose token was refreshed does not get at its own, and has to
+// initialize anew. Where not even the field is left, no request has the same user as another, so that no session can be used.
 func Principal(r *http.Request) string {
-	if t := auth.TokenInfoFromContext(r.Context()); t != nil {
+	t := auth.TokenInfoFromContext(r.Context())
+	switch {
+	case t == nil:
+		return ""
+	case t.UserID != "":
 		return t.UserID
 	}
-	return ""
+	token := r.Header.Get("Authorization")
+	if token == "" {
+		return "token:" + rand.Text()
+	}
+	hash := sha256.Sum256([]byte(token))
+	return "token:" + base64.RawURLEncoding.EncodeToString(hash[:])
 }
 
 type app struct {

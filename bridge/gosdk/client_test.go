@@ -149,12 +149,12 @@ func (r *response) message() (wireMessage, string) {
 	r.t.Helper()
 	block := r.block()
 	lines := strings.Split(block, "\n")
-	id, isID := strings.CutPrefix(lines[0], "id: ")
-	if !isID || len(lines) != 3 {
+	id, isID := strings.CutPrefix(lines[min(1, len(lines)-1)], "id: ")
+	if !isID || len(lines) != 4 || lines[0] != "event: message" {
 		r.t.Fatalf("no message: %q", block)
 	}
 	var m wireMessage
-	if err := json.Unmarshal([]byte(strings.TrimPrefix(lines[1], "data: ")), &m); err != nil {
+	if err := json.Unmarshal([]byte(strings.TrimPrefix(lines[2], "data: ")), &m); err != nil {
 		r.t.Fatalf("no message: %q: %v", block, err)
 	}
 	return m, id

@@ -7,6 +7,8 @@ import (
 
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 	"github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"github.com/rejoin-mcp/rejoin/bridge/internal/faithful"
 )
 
 // What the SDK's versions do not have in common is found out at run time, so that one source fits them all. The package's
@@ -29,7 +31,7 @@ func newModern(choose func(*http.Request) *mcp.Server) http.Handler {
 		return nil
 	}
 	setField(opts, "MaxRequestBodyBytes", int64(-1)) // rejoin has its own limit
-	return mcp.NewStreamableHTTPHandler(choose, opts)
+	return faithful.Handler(mcp.NewStreamableHTTPHandler(choose, opts))
 }
 
 // setVersion gives a restored session its negotiated version: where the SDK keeps no such thing, in place of what was asked for.

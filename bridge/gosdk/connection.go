@@ -68,7 +68,7 @@ func (c *session) Write(ctx context.Context, message jsonrpc.Message) error {
 		case belongs && m.Method == "notifications/progress" && rejoin.HandleFromContext(ctx).Session() == nil:
 			// Of a call that has ended. Where there is a handle, rejoin knows by itself.
 		default:
-			if err := c.s.Notify(ctx, m.Method, m.Params); err != nil {
+			if err := c.s.Notify(ctx, m.Method, &m.Params); err != nil {
 				return fmt.Errorf("%w: %w", errRejected, err)
 			}
 		}

@@ -3,6 +3,8 @@
 //
 //	srv, err := rejoin.NewServer(gosdk.New(mcpServer), rejoin.Config{})
 //
+// A server for each user or tenant comes from [NewFunc], which is asked once for a session, not for each request.
+//
 // # Where messages go
 //
 // What is sent with a handler's context (progress, log messages, sampling, elicitation, roots, pings) travels on the stream of the

@@ -18,6 +18,8 @@ type line struct {
 	ctx  context.Context // says which stream
 	main *line           // the session's own; nil: this is it
 	out  outbox
+
+	params json.RawMessage // of the notification that is on its way; only the one that forwards touches them
 }
 
 func newLine(ctx context.Context, m *memory, s *rejoin.Session, main *line) *line {
@@ -25,7 +27,9 @@ func newLine(ctx context.Context, m *memory, s *rejoin.Session, main *line) *lin
 	l.out.init(func(n mcp.JSONRPCNotification) {
 		params, err := encodeParams(n.Params)
 		if err == nil {
-			err = s.Notify(ctx, n.Method, params)
+			l.params = params
+			err = s.Notify(ctx, n.Method, &l.params)
+			l.params = nil
 		}
 		if err != nil && !errors.Is(err, rejoin.ErrSessionEnded) { // mcp-go's caller was told that it was sent
 			s.Logger().Warn("rejoin: a notification was dropped", "method", n.Method, "error", err)

@@ -102,7 +102,7 @@ func TestAKeptSessionAsksOnTheStreamOfTheCall(t *testing.T) {
 				_, err := s.RequestURLElicitation(ctx, kept.got()[0], "e", "https://example.com", "there")
 				return "asked", err
 			},
-		})), rejointest.Config{OnRequest: echo})
+		})), rejointest.Config{OnRequest: echo, Capabilities: map[string]any{"elicitation": map[string]any{"url": struct{}{}}}})
 		listen := c.Listen()
 		call := c.CallTool("url", nil)
 		call.Result()

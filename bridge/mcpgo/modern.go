@@ -10,6 +10,8 @@ import (
 
 	"github.com/mark3labs/mcp-go/mcp"
 	"github.com/mark3labs/mcp-go/server"
+
+	"github.com/rejoin-mcp/rejoin/bridge/internal/faithful"
 )
 
 // modern serves 2026-07-28 with mcp-go's own transport, except for what that would get wrong. rejoin has checked host, origin and
@@ -17,7 +19,7 @@ import (
 // takes our session in place of its own (swaps).
 func modern(s *server.MCPServer, swaps bool) http.Handler {
 	upstream := newUpstream(s)
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	return faithful.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.Method != http.MethodPost {
 			upstream.ServeHTTP(w, r) // refuses: there is no other verb
 			return
@@ -49,7 +51,7 @@ func modern(s *server.MCPServer, swaps bool) http.Handler {
 		default:
 			upstream.ServeHTTP(w, r)
 		}
-	})
+	}))
 }
 
 // ordinary reports whether requests of a method end by themselves, and need no session in common with others: mcp-go has a stream of

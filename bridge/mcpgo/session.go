@@ -10,6 +10,7 @@ import (
 	"github.com/mark3labs/mcp-go/server"
 
 	"github.com/rejoin-mcp/rejoin"
+	"github.com/rejoin-mcp/rejoin/internal/jsonrpc"
 )
 
 // session is rejoin's AppSession. To mcp-go a session is a line: one is registered for as long as the session lasts, and leads to its
@@ -84,7 +85,7 @@ func (n *session) serve(call *rejoin.Call) {
 		_ = call.Fail(rejoin.Errorf(rejoin.CodeInternal, "internal error")) // it may have ended
 	}()
 	ctx := n.app.context(call.Context(), call.Header(), l)
-	result, fault := n.answer(n.app.server.HandleMessage(ctx, call.Raw()))
+	result, fault := n.answer(n.app.server.HandleMessage(ctx, message(call)))
 	if call.Method() == "initialize" && fault == nil {
 		fault = n.opened(ctx)
 	}
@@ -95,6 +96,16 @@ func (n *session) serve(call *rejoin.Call) {
 		return
 	}
 	_ = call.Reply(result)
+}
+
+// message is a call as mcp-go gets it. It decodes ids into float64, and knows its requests by them, as hooks do: so an id that would become
+// another one, perhaps that of another call, comes as a string that holds how the client spelt it.
+func message(call *rejoin.Call) json.RawMessage {
+	id := call.ID()
+	if jsonrpc.Survives(id) {
+		return call.Raw()
+	}
+	return jsonrpc.AppendRequest(nil, jsonrpc.AppendString(nil, "rejoin:"+string(id)), call.Method(), call.Params())
 }
 
 // opened completes a session whose initialize has succeeded.

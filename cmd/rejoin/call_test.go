@@ -142,9 +142,24 @@ func TestHeadersGoWithEveryRequest(t *testing.T) {
 	require.Equal(t, "POST POST POST GET DELETE ", verbs)
 }
 
-// Servers may not ask, since no capability says so. One that does is told no, and the tool goes on.
+// Servers may not ask, since no capability says so, and this package's do not.
+func TestTheCommandOffersNothing(t *testing.T) {
+	s := serve(t)
+	p := start(t, "call", s.url, "job")
+	s.do(func(h *rejoin.Handle) {
+		require.ErrorIs(t, h.Request(t.Context(), "elicitation/create", map[string]any{"message": "?"}, nil), rejoin.ErrNotOffered)
+		require.ErrorIs(t, h.Request(t.Context(), "sampling/createMessage", nil, nil), rejoin.ErrNotOffered)
+	})
+	s.finish()
+	require.Equal(t, 0, p.exit())
+}
+
+// One that asks all the same is told no, and the tool goes on.
 func TestQuestionsAreDeclined(t *testing.T) {
 	s := serve(t)
+	s.mu.Lock()
+	s.offers = `{"elicitation":{},"sampling":{}}`
+	s.mu.Unlock()
 	p := start(t, "call", s.url, "job")
 	s.do(func(h *rejoin.Handle) {
 		ctx, cancel := context.WithTimeout(t.Context(), patience)

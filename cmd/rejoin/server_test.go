@@ -1,8 +1,10 @@
 package main_test
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
+	"io"
 	"net/http"
 	"net/http/httptest"
 	"sync"
@@ -28,6 +30,7 @@ type server struct {
 	requests []*http.Request // all that came
 	gate     chan struct{}   // a GET waits for it
 	refusal  int             // of a GET
+	offers   string          // what the server takes for the client's capabilities; "": what it says
 }
 
 // opened is an app that tells which sessions there are.
@@ -57,8 +60,14 @@ func serve(t *testing.T) *server {
 	web := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		s.mu.Lock()
 		s.requests = append(s.requests, r.Clone(context.Background()))
-		gate, refusal := s.gate, s.refusal
+		gate, refusal, offers := s.gate, s.refusal, s.offers
 		s.mu.Unlock()
+		if body, err := io.ReadAll(r.Body); err == nil && offers != "" {
+			body = bytes.Replace(body, []byte(`"capabilities":{}`), []byte(`"capabilities":`+offers), 1)
+			r.Body, r.ContentLength = io.NopCloser(bytes.NewReader(body)), int64(len(body))
+		} else {
+			r.Body = io.NopCloser(bytes.NewReader(body))
+		}
 		if gate != nil && r.Method == http.MethodGet {
 			<-gate
 		}

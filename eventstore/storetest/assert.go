@@ -35,6 +35,23 @@ func (e *exam) wantError(err, want error, format string, args ...any) {
 	}
 }
 
+// wantBehind checks that an append was refused because the store has only last events.
+func (e *exam) wantBehind(err error, last uint64, format string, args ...any) {
+	e.Helper()
+	behind, ok := errors.AsType[*eventstore.BehindError](err)
+	if !ok || behind.Last != last {
+		e.Fatalf("%s: got error %v, want a BehindError with Last %d", fmt.Sprintf(format, args...), err, last)
+	}
+}
+
+// notTaken checks that an append of what is not the first event of a log that nobody knows was refused.
+func (e *exam) notTaken(err error, format string, args ...any) {
+	e.Helper()
+	if !errors.Is(err, eventstore.ErrGone) { // a store may have a tombstone
+		e.wantBehind(err, 0, format, args...)
+	}
+}
+
 // state reads where a log stands.
 func (e *exam) state(l eventstore.Log) eventstore.State {
 	e.Helper()

@@ -17,7 +17,7 @@ import (
 // be let go before the test ends (inside a synctest bubble, before the bubble does). A context that had ended before the call
 // is not shown to script, but counts. A nil script lets everything pass.
 //
-// Mark, Watch, Shared and Close go straight to s, and so does Usage if s has it.
+// Mark and Close go straight to s. The store is a Wrapper around s, and not Instant: its operations may wait.
 func Faulty(s eventstore.Store, script func(op string, n int) error) eventstore.Store {
 	return &faulty{Store: s, script: script}
 }
@@ -28,7 +28,7 @@ type faulty struct {
 	appends, reads, drops, sessionDrops atomic.Int64
 }
 
-var _ eventstore.Accountant = (*faulty)(nil)
+var _ eventstore.Wrapper = (*faulty)(nil)
 
 func (f *faulty) ask(ctx context.Context, op string, count *atomic.Int64) error {
 	n := int(count.Add(1))
@@ -62,12 +62,7 @@ func (f *faulty) DropSession(ctx context.Context, session string) error {
 	return f.Store.DropSession(ctx, session)
 }
 
-func (f *faulty) Usage() (bytes, evicted int64) {
-	if a, ok := f.Store.(eventstore.Accountant); ok {
-		return a.Usage()
-	}
-	return 0, 0
-}
+func (f *faulty) Unwrap() eventstore.Store { return f.Store }
 
 type faultyLog struct {
 	eventstore.Log

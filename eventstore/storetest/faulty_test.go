@@ -73,11 +73,11 @@ func TestFaultyAsksTheScript(t *testing.T) {
 	if st.Last != 2 {
 		t.Fatalf("a drop that the script refused went through: %+v", st)
 	}
-	if bytes, _ := s.(eventstore.Accountant).Usage(); bytes == 0 {
+	if bytes, _ := eventstore.AccountantOf(s).Usage(); bytes == 0 {
 		t.Fatal("Usage does not reach the store")
 	}
 	do(nil, l.Drop(ctx))
-	if bytes, _ := s.(eventstore.Accountant).Usage(); bytes != 0 {
+	if bytes, _ := eventstore.AccountantOf(s).Usage(); bytes != 0 {
 		t.Fatal("a drop that the script allowed did nothing")
 	}
 	do(nil, s.DropSession(ctx, "s"))

@@ -223,18 +223,3 @@ func marksAreHints(e *exam) {
 		e.isText(events, "a", st.First, 12, "after marks")
 	}
 }
-
-func watch(e *exam) {
-	l := e.log("a")
-	wake := make(chan struct{}) // nobody receives: an offer must not wait
-	stop := l.Watch(wake)
-	other := l.Watch(make(chan struct{}, 1))
-	e.append(l, "a", 1, 3, false)
-	e.append(e.log("a"), "a", 4, 4, false)
-	stop()
-	stop()
-	e.append(l, "a", 5, 5, true)
-	e.nilError(l.Drop(e.ctx), "drop a log that is watched")
-	other()
-	other()
-}

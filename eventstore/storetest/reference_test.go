@@ -11,16 +11,14 @@ import (
 	"github.com/rejoin-mcp/rejoin/eventstore"
 )
 
-// reference is the contract in as few lines as it takes: what several processes would share. It passes the exam, and with a
+// reference is the contract in as few lines as it takes: what a process has of it. It passes the exam, and with a
 // flaw it must not.
 type reference struct {
-	mu     sync.Mutex
-	logs   map[string]*refLog
-	epochs map[string]uint64
-	order  []*refLog // by their first append
-	limit  int       // bytes of a session's events; 0: none
-	shared bool
-	flaw   string
+	mu    sync.Mutex
+	logs  map[string]*refLog
+	order []*refLog // by their first append
+	limit int       // bytes of a session's events; 0: none
+	flaw  string
 }
 
 // client is what one process opens.
@@ -38,15 +36,12 @@ type refLog struct {
 }
 
 type refHandle struct {
-	c     *client
-	log   *refLog
-	epoch uint64
+	c   *client
+	log *refLog
 }
 
-func newReference(shared bool, limit int, flaw string) *reference {
-	return &reference{
-		logs: map[string]*refLog{}, epochs: map[string]uint64{}, shared: shared, limit: limit, flaw: flaw,
-	}
+func newReference(limit int, flaw string) *reference {
+	return &reference{logs: map[string]*refLog{}, limit: limit, flaw: flaw}
 }
 
 func (r *reference) has(flaw string) bool { return r.flaw == flaw }
@@ -80,10 +75,8 @@ func (c *client) Log(k eventstore.Key) eventstore.Log {
 			c.ref.logs[c.ref.name(k)] = l
 		}
 	}
-	return &refHandle{c: c, log: l, epoch: k.Epoch}
+	return &refHandle{c: c, log: l}
 }
-
-func (c *client) Shared() bool { return c.ref.shared != c.ref.has("lies about sharing") }
 
 func (c *client) DropSession(ctx context.Context, session string) error {
 	c.ref.mu.Lock()
@@ -139,11 +132,13 @@ func (h *refHandle) Append(ctx context.Context, seq uint64, data []byte, seal bo
 		r.logs[r.name(l.key)] = l
 	}
 	last := l.last()
-	if l.gone || last == 0 && seq != 1 && !r.has("begins anywhere") {
+	switch {
+	case l.gone:
 		return eventstore.ErrGone
-	}
-	if r.shared && h.epoch < r.epochs[l.key.Session] && !r.has("does not fence") {
-		return eventstore.ErrFenced
+	case last == 0 && seq != 1 && r.has("takes the unknown for dropped"):
+		return eventstore.ErrGone
+	case last == 0 && seq != 1 && !r.has("begins anywhere"):
+		return &eventstore.BehindError{}
 	}
 	if last > 0 && seq == last && (l.sealed == seal || r.has("repeats may seal")) && !r.has("repeats fail") {
 		if l.first > last || bytes.Equal(l.events[len(l.events)-1], data) || r.has("repeats may differ") {
@@ -158,6 +153,9 @@ func (h *refHandle) Append(ctx context.Context, seq uint64, data []byte, seal bo
 	case l.sealed && !r.has("appends after the seal"):
 		return eventstore.ErrSealed
 	case seq > last+1 && r.has("takes gaps"), seq <= last && r.has("takes old numbers"):
+	case seq > last+1 && last > 0 && !r.has("does not say where it stands"):
+		l.sealed = seal && r.has("seals what it refuses")
+		return &eventstore.BehindError{Last: last}
 	case seq != last+1 && last > 0:
 		return eventstore.ErrSequence
 	}
@@ -169,7 +167,6 @@ func (h *refHandle) Append(ctx context.Context, seq uint64, data []byte, seal bo
 	}
 	l.events = append(l.events, data)
 	l.sealed = seal && !r.has("forgets the seal")
-	r.epochs[l.key.Session] = max(r.epochs[l.key.Session], h.epoch)
 	return nil
 }
 
@@ -245,15 +242,6 @@ func (h *refHandle) Mark(m eventstore.Mark) {
 	}
 	if r.has("marks create") && h.log.last() == 0 {
 		h.log.events = [][]byte{nil}
-	}
-}
-
-func (h *refHandle) Watch(wake chan<- struct{}) (stop func()) {
-	done := make(chan struct{})
-	return func() {
-		if h.c.ref.has("stops once") {
-			close(done)
-		}
 	}
 }
 

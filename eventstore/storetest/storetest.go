@@ -8,19 +8,12 @@ import (
 	"github.com/rejoin-mcp/rejoin/eventstore"
 )
 
-// Features are the differences that are allowed. The zero value is a store that only this process sees and that never runs
-// out of room.
+// Features are the differences that are allowed. The zero value is a store that never runs out of room.
 type Features struct {
-	// Shared: other processes see the same logs, and Store.Shared says so. Then Again must be set, and the exam also asks
-	// for what is appended elsewhere, for Watch and for ErrFenced.
-	Shared bool
 	// Bounded: the store runs out of room, and evicts. Then the limit of one session must lie between 1 MiB and 16 MiB, if
 	// there is one for all of them it must be larger, and the exam also asks for what may never be evicted and for what
 	// must be. Without it no Append may fail with ErrFull.
 	Bounded bool
-	// Again opens the store that open returned last, as another process would. Run closes what it returns. Unused unless
-	// Shared.
-	Again func(t testing.TB) eventstore.Store
 }
 
 // patience is how long a test waits for what must happen. It is a deadline for a broken store, not a duration.
@@ -29,9 +22,6 @@ const patience = 30 * time.Second
 // Run runs the exam. open returns an empty store; Run closes it. Each rule opens one of its own.
 func Run(t *testing.T, f Features, open func(t testing.TB) eventstore.Store) {
 	t.Helper()
-	if f.Shared && f.Again == nil {
-		t.Fatal("Features.Shared needs Features.Again: nobody else would look")
-	}
 	for _, r := range rules {
 		if why := r.skip(f); why != "" {
 			t.Logf("not asked: %q: %s", r.name, why)
@@ -52,7 +42,6 @@ type needs uint8
 
 const (
 	nothing needs = iota
-	shared
 	bounded
 	unbounded
 )
@@ -60,6 +49,7 @@ const (
 var rules = []rule{
 	{"an empty log", nothing, emptyLog},
 	{"sequence", nothing, sequence},
+	{"catch up", nothing, catchUp},
 	{"repeat", nothing, repeat},
 	{"seal", nothing, seal},
 	{"one log per name", nothing, oneLogPerName},
@@ -71,7 +61,6 @@ var rules = []rule{
 	{"data stays as it was", nothing, dataStays},
 	{"readers beside the appender", nothing, readersBesideAppender},
 	{"marks are hints", nothing, marksAreHints},
-	{"watch", nothing, watch},
 	{"ended context", nothing, endedContext},
 	{"drop", nothing, drop},
 	{"drop before use", nothing, dropBeforeUse},
@@ -83,15 +72,10 @@ var rules = []rule{
 	{"full takes a seal", bounded, fullTakesSeal},
 	{"sealed logs make room", bounded, sealedMakeRoom},
 	{"backlogs make room", bounded, backlogsMakeRoom},
-	{"elsewhere", shared, elsewhere},
-	{"fence", shared, fence},
-	{"shared is told", nothing, sharedIsTold},
 }
 
 func (r rule) skip(f Features) string {
 	switch {
-	case r.needs == shared && !f.Shared:
-		return "Features.Shared is not set: no other process sees this store"
 	case r.needs == bounded && !f.Bounded:
 		return "Features.Bounded is not set: this store never runs out of room"
 	case r.needs == unbounded && f.Bounded:

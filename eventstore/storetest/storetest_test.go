@@ -14,28 +14,16 @@ import (
 )
 
 // subject is the reference store with a flaw, as the exam takes it.
-func subject(shared bool, limit int, flaw string) (Features, func(testing.TB) eventstore.Store) {
-	var ref *reference
-	f := Features{
-		Shared:  shared,
-		Bounded: limit > 0,
-		Again:   func(testing.TB) eventstore.Store { return &client{ref: ref} },
-	}
-	return f, func(testing.TB) eventstore.Store {
-		ref = newReference(shared, limit, flaw)
-		return &client{ref: ref}
+func subject(limit int, flaw string) (Features, func(testing.TB) eventstore.Store) {
+	return Features{Bounded: limit > 0}, func(testing.TB) eventstore.Store {
+		return &client{ref: newReference(limit, flaw)}
 	}
 }
 
 func TestReferencePasses(t *testing.T) {
-	for name, s := range map[string]struct {
-		shared bool
-		limit  int
-	}{
-		"plain": {}, "shared": {shared: true}, "bounded": {limit: 1 << 20}, "both": {true, 1 << 20},
-	} {
+	for name, limit := range map[string]int{"plain": 0, "bounded": 1 << 20} {
 		t.Run(name, func(t *testing.T) {
-			f, open := subject(s.shared, s.limit, "")
+			f, open := subject(limit, "")
 			Run(t, f, open)
 		})
 	}
@@ -54,6 +42,9 @@ func TestFlawsAreFound(t *testing.T) {
 		"takes gaps":                             "sequence",
 		"takes old numbers":                      "sequence",
 		"begins anywhere":                        "sequence",
+		"takes the unknown for dropped":          "sequence",
+		"does not say where it stands":           "sequence",
+		"seals what it refuses":                  "catch up",
 		"two handles, two logs":                  "one log per name",
 		"knows the last handle only":             "handles of many names",
 		"joins names":                            "any name",
@@ -66,7 +57,6 @@ func TestFlawsAreFound(t *testing.T) {
 		"shares its buffer":                      "data stays as it was",
 		"wipes data when it drops":               "data stays as it was",
 		"marks create":                           "marks are hints",
-		"stops once":                             "watch",
 		"ignores contexts":                       "ended context",
 		"drops nothing":                          "drop",
 		"drops once":                             "drop",
@@ -76,16 +66,14 @@ func TestFlawsAreFound(t *testing.T) {
 		"keeps sealed logs of a dropped session": "drop session",
 		"spares handles when it drops a session": "drop session",
 		"works on after close":                   "close",
-		"lies about sharing":                     "shared is told",
 		"trims running logs":                     "full",
 		"evicts what was only written":           "full",
 		"refuses a seal":                         "full takes a seal",
 		"never evicts":                           "sealed logs make room",
 		"forgets where it begins":                "backlogs make room",
-		"does not fence":                         "fence",
 	} {
 		t.Run(flaw, func(t *testing.T) {
-			f, open := subject(true, 1<<20, flaw)
+			f, open := subject(1<<20, flaw)
 			i := slices.IndexFunc(rules, func(r rule) bool { return r.name == clause })
 			why := attempt(rules[i], f, open)
 			if why == "" {
@@ -98,7 +86,7 @@ func TestFlawsAreFound(t *testing.T) {
 
 // TestEveryRuleCanFail keeps the table above complete: a store that works in no way passes no rule.
 func TestEveryRuleCanFail(t *testing.T) {
-	f, _ := subject(true, 1<<20, "")
+	f, _ := subject(1<<20, "")
 	for _, r := range rules {
 		why := attempt(r, f, func(testing.TB) eventstore.Store { return dead{} })
 		if why == "" && r.skip(f) == "" {
@@ -112,12 +100,10 @@ type dead struct{ eventstore.Store }
 
 func (dead) Log(eventstore.Key) eventstore.Log         { return dead{} }
 func (dead) DropSession(context.Context, string) error { return errDead }
-func (dead) Shared() bool                              { return false }
 func (dead) Close() error                              { return nil }
 
 func (dead) Append(context.Context, uint64, []byte, bool) error { return errDead }
 func (dead) Mark(eventstore.Mark)                               {}
-func (dead) Watch(chan<- struct{}) func()                       { return func() {} }
 func (dead) Drop(context.Context) error                         { return errDead }
 func (dead) Read(context.Context, uint64, []eventstore.Event) (int, eventstore.State, error) {
 	return 0, eventstore.State{}, errDead
@@ -127,10 +113,9 @@ var errDead = errors.New("dead")
 
 func TestSkipsSayWhy(t *testing.T) {
 	for _, r := range rules {
-		for _, f := range []Features{{}, {Shared: true}, {Bounded: true}, {Shared: true, Bounded: true}} {
+		for _, f := range []Features{{}, {Bounded: true}} {
 			why := r.skip(f)
-			if needed := r.needs == shared && !f.Shared || r.needs == bounded && !f.Bounded ||
-				r.needs == unbounded && f.Bounded; needed != (why != "") {
+			if needed := r.needs == bounded && !f.Bounded || r.needs == unbounded && f.Bounded; needed != (why != "") {
 				t.Errorf("rule %q with %+v: skip says %q", r.name, f, why)
 			}
 			if why != "" && !strings.Contains(why, "Features.") {

@@ -56,10 +56,14 @@ func (s *site) newest(next http.Handler) http.Handler {
 	})
 }
 
+// done is what the tools of these tests answer, as the client prints it.
+const done = `{"content":[{"type":"text","text":"done"}]}` + "\n"
+
 func serve(t *testing.T, tool func(ctx context.Context, h *rejoin.Handle) (any, error)) *site {
 	t.Helper()
 	s := &site{}
-	srv, err := rejoin.NewServer(rejoin.NewApp(rejoin.Info{Name: "site", Version: "1"}, func(ctx context.Context, _ *rejoin.Request) (any, error) {
+	info := rejoin.Info{Name: "site", Version: "1", Capabilities: map[string]any{"tools": struct{}{}}}
+	srv, err := rejoin.NewServer(rejoin.NewApp(info, func(ctx context.Context, _ *rejoin.Request) (any, error) {
 		return tool(ctx, rejoin.HandleFromContext(ctx))
 	}), rejoin.Config{Principal: func(*http.Request) string { return "me" }})
 	require.NoError(t, err)
@@ -86,7 +90,7 @@ func TestALongCallOutlivesItsAccessTokens(t *testing.T) {
 	})
 	var out bytes.Buffer
 	require.NoError(t, call(t.Context(), &s.auth, s.url, "slow", &out))
-	require.Equal(t, "notifications/progress {\"progressToken\":1,\"progress\":1,\"total\":2}\n\"done\"\n", out.String())
+	require.Equal(t, "notifications/progress {\"progressToken\":1,\"progress\":1,\"total\":2}\n"+done, out.String())
 	require.Equal(t, []string{"POST", "POST", "POST", "GET", "DELETE"}, s.verbs)
 	require.Equal(t, len(s.verbs), s.issued)
 }
@@ -105,7 +109,7 @@ func TestAnInterruptLeavesTheCall(t *testing.T) {
 	close(end)
 	var rest bytes.Buffer
 	require.NoError(t, resume(t.Context(), &s.auth, s.url, token, &rest))
-	require.Equal(t, "\"done\"\n", rest.String())
+	require.JSONEq(t, done, rest.String())
 }
 
 // writer interrupts when something is written.

@@ -110,7 +110,8 @@ func auth(users map[string]string) echo.MiddlewareFunc {
 // userOf works in the context that Config.Principal sees and in a tool's, also when the request is long over and echo has given
 // its echo.Context to another one.
 func userOf(ctx context.Context) string {
-	name, _ := echoadapter.Get(ctx, "user").(string)
+	value, _ := echoadapter.Get(ctx, "user")
+	name, _ := value.(string)
 	return name
 }
 

@@ -8,6 +8,7 @@
 // was told to, with the id of the last event that it saw. The exit code is 0 only if each event came once, in order, and the
 // result last.
 //
-// server.go is the part to copy, with your router's function in routers.go. client.go is a polling client as small as can be; the
-// rest watches the two.
+// It needs net/http and nothing else. With -router it builds and runs the command in the folder of that name, which needs that router.
+//
+// internal/show/server.go is the part to copy, with your router's function in main.go, or chi/main.go and so on.
 package main

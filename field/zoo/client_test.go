@@ -11,6 +11,7 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -275,6 +276,10 @@ func shape(t *testing.T, data string) string {
 		return m.Method
 	case m.Error != nil:
 		return fmt.Sprintf("error(%d)", m.Error.Code)
+	}
+	var text struct{ Content []struct{ Text string } }
+	if json.Unmarshal(m.Result, &text) == nil && len(text.Content) == 1 {
+		return strconv.Quote(text.Content[0].Text)
 	}
 	return string(m.Result)
 }

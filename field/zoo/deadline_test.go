@@ -134,7 +134,9 @@ func TestWriteTimeout(t *testing.T) {
 				require.Equal(t, `primer 2 3 "done" end`, w.poll(a.last).rest())
 				require.Equal(t, []string{
 					"rejoin: the response writer has no write deadlines: streams are closed before the server's WriteTimeout (said once)",
-				}, w.lines.all())
+					"rejoin: a client was let go and has not come back, so its session does not let it go again: if this kind never comes back, " +
+						"say so with Config.CanPoll, which saves the first call of each session too (said once for each client and version)",
+				}, w.lines.all(), "it came back, but late")
 			})
 		})
 	}

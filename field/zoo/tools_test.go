@@ -49,7 +49,7 @@ func (g *gates) wait(ctx context.Context, key string) error {
 
 // app has the tools of this test. None of them waits for time to pass, only for the client.
 func (g *gates) app() rejoin.App {
-	return rejoin.NewApp(rejoin.Info{Name: "zoo", Version: "1"}, func(ctx context.Context, r *rejoin.Request) (any, error) {
+	return rejoin.NewApp(rejoin.Info{Name: "zoo", Version: "1", Capabilities: map[string]any{"tools": struct{}{}}}, func(ctx context.Context, r *rejoin.Request) (any, error) {
 		h := rejoin.HandleFromContext(ctx)
 		var args struct{ Key string }
 		if err := r.BindArguments(&args); err != nil {

@@ -1,9 +1,13 @@
 package jsonrpc
 
-import "strconv"
+import (
+	"bytes"
+	"strconv"
+)
 
-// The Append functions write a message to dst. Raw values (id, result, data, params) are copied as they are: whether they are
-// valid JSON is for the caller to know.
+// The Append functions write a message to dst. Raw values (id, result, data, params) are copied: whether they are valid JSON is for the
+// caller to know. The line breaks of Unicode that JSON allows in a string (U+0085, U+2028 and U+2029) are written as escapes, which mean the
+// same, everywhere but in an id: some clients take them for the end of a line of an event stream.
 
 const head = `{"jsonrpc":"2.0"`
 
@@ -15,7 +19,7 @@ func AppendResult(dst, id, result []byte) []byte {
 	if len(result) == 0 {
 		return append(dst, "{}}"...)
 	}
-	dst = append(dst, result...)
+	dst = appendRaw(dst, result)
 	return append(dst, '}')
 }
 
@@ -29,7 +33,7 @@ func AppendError(dst, id []byte, code int, msg string, data []byte) []byte {
 	dst = AppendString(dst, msg)
 	if len(data) > 0 {
 		dst = append(dst, `,"data":`...)
-		dst = append(dst, data...)
+		dst = appendRaw(dst, data)
 	}
 	return append(dst, "}}"...)
 }
@@ -44,7 +48,7 @@ func AppendRequest(dst, id []byte, method string, params []byte) []byte {
 	dst = AppendString(dst, method)
 	if len(params) > 0 {
 		dst = append(dst, `,"params":`...)
-		dst = append(dst, params...)
+		dst = appendRaw(dst, params)
 	}
 	return append(dst, '}')
 }
@@ -56,3 +60,27 @@ func appendID(dst, id []byte) []byte {
 	}
 	return append(dst, id...)
 }
+
+var lineBreaks = [...][]byte{[]byte("\u0085"), []byte("\u2028"), []byte("\u2029")}
+
+// appendRaw appends JSON with those line breaks escaped. They can only be in strings, and never behind a backslash.
+func appendRaw(dst, raw []byte) []byte {
+	if !bytes.Contains(raw, lineBreaks[0]) && !bytes.Contains(raw, lineBreaks[1]) && !bytes.Contains(raw, lineBreaks[2]) {
+		return append(dst, raw...) // nearly always, and far faster than what follows
+	}
+	from := 0
+	for i := range raw {
+		if raw[i] != 0xC2 && raw[i] != 0xE2 {
+			continue
+		}
+		for k, text := range lineBreaks {
+			if bytes.HasPrefix(raw[i:], text) {
+				dst = append(append(dst, raw[from:i]...), escapedBreaks[k]...)
+				from = i + len(text)
+			}
+		}
+	}
+	return append(dst, raw[from:]...)
+}
+
+var escapedBreaks = [...]string{`\u0085`, `\u2028`, `\u2029`}

@@ -16,8 +16,8 @@
 //	id       a string or a number, kept as it was written; null only beside "error"
 //	method   a string that is not empty
 //	params   an object; null counts as absent
-//	result   any value
-//	error    an object
+//	result   any value; null beside an error counts as absent
+//	error    an object; null beside a result counts as absent
 //
 // Keys are compared after their escapes are decoded, and case matters. A key twice, or one that differs from a known key only in
 // case, is refused: readers differ in which of two they take, and in whether "ID" is "id". Other keys are ignored.

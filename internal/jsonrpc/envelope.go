@@ -146,17 +146,28 @@ func (s *scanner) member(e *envelope, key member, v []byte) {
 	case keyResult:
 		e.Result = v
 	case keyError:
-		if v[0] != '{' {
+		switch v[0] {
+		case '{':
+			e.Err = v
+		case 'n':
+			// As if it were not there, beside a result. Alone it is no error.
+		default:
 			s.invalid(`"error" must be an object`)
-			return
 		}
-		e.Err = v
 	}
 }
 
 // classify decides what a message is, from the keys it has, once all are read.
 func (s *scanner) classify(e *envelope) {
 	method, result, failure := e.seen[keyMethod], e.seen[keyResult], e.seen[keyError]
+	if result && failure && !method { // libraries that write all members they know write null for the one that is not there
+		switch {
+		case e.Err == nil:
+			failure = false
+		case string(e.Result) == "null":
+			result, e.Result = false, nil
+		}
+	}
 	switch {
 	case !e.seen[keyVersion]:
 		s.invalid(`key "jsonrpc" is missing`)
@@ -168,6 +179,8 @@ func (s *scanner) classify(e *envelope) {
 		s.invalid(`"result" and "error" in one message`)
 	case !method && !result && !failure:
 		s.invalid(`none of "method", "result" and "error"`)
+	case failure && e.Err == nil:
+		s.invalid(`"error" must be an object`)
 	case !method && !e.seen[keyID]:
 		s.invalid(`a response without "id"`)
 	case e.nullID != nil && !failure:

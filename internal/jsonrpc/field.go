@@ -12,20 +12,27 @@ import (
 // obj must be valid JSON: then there is no value if and only if there is no such member. Of anything else no more is promised
 // than that a value found is a part of obj.
 func Field(obj []byte, path ...string) ([]byte, bool) {
+	from, to, ok := Find(obj, path...)
+	if !ok {
+		return nil, false
+	}
+	return obj[from:to:to], true
+}
+
+// Find is Field for who wants to put something else in the value's place: obj[from:to] is the value.
+func Find(obj []byte, path ...string) (from, to int, ok bool) {
 	if len(path) > 0 && !mayHave(obj, path[len(path)-1]) {
-		return nil, false
+		return 0, 0, false
 	}
-	v := obj[space(obj, 0):]
+	from, to = space(obj, 0), len(obj)
 	for _, name := range path {
-		var ok bool
-		if v, ok = lastMember(v, name); !ok {
-			return nil, false
+		at, end, ok := lastMember(obj[from:to], name)
+		if !ok {
+			return 0, 0, false
 		}
+		from, to = from+at, from+end
 	}
-	if len(v) == 0 {
-		return nil, false
-	}
-	return v, true
+	return from, to, from < to
 }
 
 // mayHave reports whether name can be anywhere in obj: as it is, or with escapes in it. Most messages do not have what is looked for,
@@ -34,9 +41,9 @@ func mayHave(obj []byte, name string) bool {
 	return bytes.Contains(obj, []byte(name)) || bytes.Contains(obj, []byte(`\u`)) || bytes.Contains(obj, []byte(`\/`))
 }
 
-func lastMember(obj []byte, name string) (v []byte, ok bool) {
+func lastMember(obj []byte, name string) (at, end int, ok bool) {
 	if len(obj) == 0 || obj[0] != '{' {
-		return nil, false
+		return 0, 0, false
 	}
 	s := scanner{b: obj, limit: math.MaxInt}
 	for first := true; ; first = false {
@@ -49,13 +56,13 @@ func lastMember(obj []byte, name string) (v []byte, ok bool) {
 			break
 		}
 		if equal(key, name) {
-			v, ok = s.b[from:s.i:s.i], true
+			at, end, ok = from, s.i, true
 		}
 	}
 	if s.fault != nil {
-		return nil, false
+		return 0, 0, false
 	}
-	return v, ok
+	return at, end, ok
 }
 
 // isString reports whether a JSON value is the given string.

@@ -19,6 +19,9 @@ func seeds() (bodies [][]byte) {
 		`{"jsonrpc":"2.0","id":-0,"result":{"a":"größe \ud800 \u2028"},"params":{}}`,
 		`{"jsonrpc":"2.0","id":null,"error":{"code":-1,"message":"m","data":null}}`,
 		`{"jsonrpc":"2.0","id":null,"error":{}}0`,
+		`{"jsonrpc":"2.0","id":1,"result":{"a":1},"error":null}`,
+		`{"jsonrpc":"2.0","id":1,"result":null,"error":{}}`,
+		"{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"\u0085\",\"params\":{\"\u2028\":\"\u2029\u0085\"}}",
 		`{"\u006asonrpc":"\u0032.0","\u0069d":1,"metho\u0064":"m"}`,
 		`{"jsonrpc":"2.0","\u0069d":1,"id":2,"method":"m"}`,
 		`{"jsonrpc":"2.0","ID":1,"Method":"m","paramſ":{}}`,
@@ -97,6 +100,14 @@ func FuzzParse(f *testing.F) {
 		require.False(t, IsBatch(body))
 		require.Equal(t, bytes.Trim(body, " \r\n\t"), m.Raw)
 		require.Equal(t, string(fields["id"]), string(m.ID))
+		for _, other := range []struct {
+			kind Kind
+			name string
+		}{{Result, "error"}, {Failure, "result"}} {
+			if m.Kind == other.kind && string(fields[other.name]) == "null" {
+				delete(fields, other.name)
+			}
+		}
 		require.Equal(t, string(fields["result"]), string(m.Result))
 		require.Equal(t, string(fields["error"]), string(m.Err))
 		if m.Kind == Request || m.Kind == Notification {
@@ -130,6 +141,7 @@ func FuzzParse(f *testing.F) {
 			require.Equal(t, string(m.ID), got)
 		}
 		m.Raw, back.Raw = nil, nil
+		m.Params, m.Result, m.Err = escapedLines(m.Params), escapedLines(m.Result), escapedLines(m.Err)
 		require.Equal(t, m, back)
 	})
 }

@@ -65,8 +65,8 @@ func escape(b []byte) (r rune, n int) {
 	return utf8.RuneError, n
 }
 
-// AppendString appends s as a JSON string: as encoding/json writes it without its HTML escapes, so it never has a line break and
-// is valid UTF-8 whatever s is.
+// AppendString appends s as a JSON string: as encoding/json writes it without its HTML escapes, and with U+0085 escaped as well. So it never
+// has a line break, of Unicode's or of anybody's, and is valid UTF-8 whatever s is.
 func AppendString(dst []byte, s string) []byte {
 	const hex = "0123456789abcdef"
 	dst = append(dst, '"')
@@ -105,6 +105,8 @@ func AppendString(dst []byte, s string) []byte {
 		switch {
 		case r == utf8.RuneError && n == 1:
 			out = `\ufffd`
+		case r == '\u0085': // a line break to Java and Python
+			out = `\u0085`
 		case r == '\u2028': // a line break to JavaScript before 2019
 			out = `\u2028`
 		case r == '\u2029':

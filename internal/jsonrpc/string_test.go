@@ -3,6 +3,7 @@ package jsonrpc
 import (
 	"bytes"
 	"encoding/json"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -48,6 +49,7 @@ func TestAppendString(t *testing.T) {
 		"\x00\x1f\x7f":         "\"\\u0000\\u001f\x7f\"",
 		"größe 😀":              `"größe 😀"`,
 		"a\u2028b\u2029":       `"a\u2028b\u2029"`,
+		"a\u0085b":             `"a\u0085b"`,
 		"\xff\ufffd\xe2\x80":   `"\ufffd` + "\ufffd" + `\ufffd\ufffd"`,
 		"x\xed\xa0\x80y\r\nz":  `"x\ufffd\ufffd\ufffdy\r\nz"`,
 		"\u2027\u202a\u00a8\t": "\"\u2027\u202a\u00a8\\t\"",
@@ -63,7 +65,39 @@ func encoded(t *testing.T, text string) []byte {
 	e := json.NewEncoder(&b)
 	e.SetEscapeHTML(false)
 	require.NoError(t, e.Encode(text))
-	return bytes.TrimSuffix(b.Bytes(), []byte("\n"))
+	return escapedLines(bytes.TrimSuffix(b.Bytes(), []byte("\n")))
+}
+
+// escapedLines is JSON with Unicode's line breaks written as escapes, of which encoding/json leaves one alone and, in a RawMessage, all.
+func escapedLines(raw []byte) []byte {
+	if raw == nil {
+		return nil
+	}
+	return []byte(strings.NewReplacer("\u0085", `\u0085`, "\u2028", `\u2028`, "\u2029", `\u2029`).Replace(string(raw)))
+}
+
+// What some clients take for the end of a line is never written, wherever it stands in what an app hands over, and its meaning is kept.
+func TestLineBreaksOfUnicodeAreEscaped(t *testing.T) {
+	for _, raw := range []string{
+		"\"\u2028\"", "{\"a\u0085\":[\"\u2029\u2028\",\"x\u0085\\\\\u0085\"]}", `"â\u2028Â"`, "\"\u2027\u202a\u0084\u0086\u20a8\"", "\"“–”…é\u2028\"",
+		"\"" + strings.Repeat("é”\u2028", 1000) + "\"", `{}`,
+	} {
+		for _, message := range [][]byte{
+			AppendResult(nil, []byte("1"), []byte(raw)), AppendError(nil, []byte("1"), 1, raw, []byte(raw)),
+			AppendRequest(nil, []byte("1"), raw, []byte(`{"p":`+raw+`}`)), AppendString(nil, raw),
+		} {
+			require.NotContains(t, string(message), "\u0085")
+			require.NotContains(t, string(message), "\u2028")
+			require.NotContains(t, string(message), "\u2029")
+			require.True(t, isJSON(message), "%s", message)
+		}
+		result, ok := Field(AppendResult(nil, []byte("1"), []byte(raw)), "result")
+		require.True(t, ok)
+		require.JSONEq(t, raw, string(result))
+		require.Equal(t, string(escapedLines([]byte(raw))), string(result), "nothing else is touched")
+	}
+	plain, dst := []byte(`{"content":[{"type":"text","text":"größe “quoted” – 😀"}]}`), make([]byte, 0, 256)
+	require.Zero(t, testing.AllocsPerRun(100, func() { AppendResult(dst, []byte("1"), plain) }))
 }
 
 func TestAppend(t *testing.T) {

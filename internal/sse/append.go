@@ -7,8 +7,20 @@ import (
 	"time"
 )
 
-// AppendEvent appends one event to dst. Without an id (nil or empty) it has no
-// id line: a client's cursor stays where it was.
+const (
+	// messageName is the event field of what carries data. By the standard it
+	// says nothing, as an event without a name is a message too; but deployed
+	// clients compare the name, and drop what has none.
+	messageName = "event: message\n"
+	// primerName is the event field of a primer: none, as measured with real
+	// clients. With any other name Python's clients log a warning for each
+	// primer; named message, its empty data is a parse error to others. And it
+	// needs its data line, without which parsers drop the id as well.
+	primerName = ""
+)
+
+// AppendEvent appends one event named message to dst. Without an id (nil or
+// empty) it has no id line: a client's cursor stays where it was.
 //
 // Data with line breaks (\n, \r or \r\n) becomes several data lines, which a
 // client joins by \n again. In JSON text an unescaped line break is white
@@ -16,7 +28,7 @@ import (
 //
 // It panics if id holds a control byte.
 func AppendEvent(dst, id, data []byte) []byte {
-	dst = appendID(dst, id)
+	dst = appendHead(dst, messageName, id)
 	// Almost every message is one line, and IndexByte is many times faster than
 	// the search for either byte.
 	if bytes.IndexByte(data, '\n') < 0 && bytes.IndexByte(data, '\r') < 0 {
@@ -37,7 +49,7 @@ func AppendEvent(dst, id, data []byte) []byte {
 //
 // It panics if id holds a control byte.
 func AppendPrimer(dst, id []byte, retry time.Duration) []byte {
-	dst = appendID(dst, id)
+	dst = appendHead(dst, primerName, id)
 	dst = appendRetryLine(dst, retry)
 	return append(dst, "data: \n\n"...)
 }
@@ -55,16 +67,18 @@ func AppendComment(dst []byte) []byte {
 	return append(dst, ": \n\n"...)
 }
 
-func appendID(dst, id []byte) []byte {
-	if len(id) == 0 {
-		return dst
-	}
+// appendHead appends the lines of the name, which ends its line, and the id.
+func appendHead(dst []byte, name string, id []byte) []byte {
 	for _, c := range id {
 		if c < 0x20 || c == 0x7f {
 			// A copy of id is printed: printing id itself would move the
 			// caller's bytes to the heap, on the good path too.
 			panic(fmt.Sprintf("sse: control byte 0x%02x in event id %q", c, string(id)))
 		}
+	}
+	dst = append(dst, name...)
+	if len(id) == 0 {
+		return dst
 	}
 	dst = append(dst, "id: "...)
 	dst = append(dst, id...)

@@ -15,20 +15,20 @@ func TestAppendEvent(t *testing.T) {
 	tests := []struct {
 		name, id, data, want string
 	}{
-		{"one line", "s.1", `{"a":1}`, "id: s.1\ndata: {\"a\":1}\n\n"},
-		{"no id: no id line, which would clear the cursor", "", "x", "data: x\n\n"},
-		{"no data: still a data line", "s.1", "", "id: s.1\ndata: \n\n"},
-		{"line feed", "s.1", "a\nb", "id: s.1\ndata: a\ndata: b\n\n"},
-		{"carriage return", "s.1", "a\rb", "id: s.1\ndata: a\ndata: b\n\n"},
-		{"both are one break", "s.1", "a\r\nb", "id: s.1\ndata: a\ndata: b\n\n"},
-		{"the other way round are two", "s.1", "a\n\rb", "id: s.1\ndata: a\ndata: \ndata: b\n\n"},
-		{"a blank line does not end the event", "s.1", "a\n\nb", "id: s.1\ndata: a\ndata: \ndata: b\n\n"},
-		{"break at the start", "s.1", "\na", "id: s.1\ndata: \ndata: a\n\n"},
-		{"break at the end", "s.1", "a\r\n", "id: s.1\ndata: a\ndata: \n\n"},
-		{"only a break", "s.1", "\r", "id: s.1\ndata: \ndata: \n\n"},
-		{"a field in the data stays data", "s.1", "a\nid: evil\n\nevent: evil", "id: s.1\ndata: a\ndata: id: evil\ndata: \ndata: event: evil\n\n"},
-		{"space at the start is kept: the parser drops one", "s.1", " a", "id: s.1\ndata:  a\n\n"},
-		{"bytes that are not UTF-8", "s.1", "\xff\x00", "id: s.1\ndata: \xff\x00\n\n"},
+		{"one line", "s.1", `{"a":1}`, "event: message\nid: s.1\ndata: {\"a\":1}\n\n"},
+		{"no id: no id line, which would clear the cursor", "", "x", "event: message\ndata: x\n\n"},
+		{"no data: still a data line", "s.1", "", "event: message\nid: s.1\ndata: \n\n"},
+		{"line feed", "s.1", "a\nb", "event: message\nid: s.1\ndata: a\ndata: b\n\n"},
+		{"carriage return", "s.1", "a\rb", "event: message\nid: s.1\ndata: a\ndata: b\n\n"},
+		{"both are one break", "s.1", "a\r\nb", "event: message\nid: s.1\ndata: a\ndata: b\n\n"},
+		{"the other way round are two", "s.1", "a\n\rb", "event: message\nid: s.1\ndata: a\ndata: \ndata: b\n\n"},
+		{"a blank line does not end the event", "s.1", "a\n\nb", "event: message\nid: s.1\ndata: a\ndata: \ndata: b\n\n"},
+		{"break at the start", "s.1", "\na", "event: message\nid: s.1\ndata: \ndata: a\n\n"},
+		{"break at the end", "s.1", "a\r\n", "event: message\nid: s.1\ndata: a\ndata: \n\n"},
+		{"only a break", "s.1", "\r", "event: message\nid: s.1\ndata: \ndata: \n\n"},
+		{"a field in the data stays data", "s.1", "a\nid: evil\n\nevent: evil", "event: message\nid: s.1\ndata: a\ndata: id: evil\ndata: \ndata: event: evil\n\n"},
+		{"space at the start is kept: the parser drops one", "s.1", " a", "event: message\nid: s.1\ndata:  a\n\n"},
+		{"bytes that are not UTF-8", "s.1", "\xff\x00", "event: message\nid: s.1\ndata: \xff\x00\n\n"},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -36,7 +36,7 @@ func TestAppendEvent(t *testing.T) {
 			require.Equal(t, "before"+tt.want, string(sse.AppendEvent([]byte("before"), []byte(tt.id), []byte(tt.data))), "what dst holds stays")
 		})
 	}
-	require.Equal(t, "data: \n\n", string(sse.AppendEvent(nil, nil, nil)), "nil is as empty")
+	require.Equal(t, "event: message\ndata: \n\n", string(sse.AppendEvent(nil, nil, nil)), "nil is as empty")
 }
 
 func TestAppendPrimer(t *testing.T) {

@@ -8,13 +8,14 @@
 // does. They keep no reference to their arguments and allocate nothing if dst
 // has room.
 //
-//	AppendEvent    id: <id>\ndata: <line>\n\n             a message
-//	AppendPrimer   id: <id>\nretry: <ms>\ndata: \n\n      a cursor without a message
-//	AppendRetry    retry: <ms>\n\n                        before a close: when to come back
-//	AppendComment  : \n\n                                 a keep-alive
+//	AppendEvent    event: message\nid: <id>\ndata: <line>\n\n  a message
+//	AppendPrimer   id: <id>\nretry: <ms>\ndata: \n\n           a cursor without a message
+//	AppendRetry    retry: <ms>\n\n                             before a close: when to come back
+//	AppendComment  : \n\n                                      a keep-alive
 //
-// None of them writes an event field: every event is of the default type,
-// "message". None writes anything but whole blocks, so a stream that is cut
+// What carries a message is named "message". By the standard that is the same
+// as no name, but clients are deployed that drop events without one. None of
+// the functions writes anything but whole blocks, so a stream that is cut
 // between two calls is cut between two events.
 //
 // What is written cannot be made to hold a field that the caller did not mean.

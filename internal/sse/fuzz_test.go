@@ -25,7 +25,7 @@ func FuzzRoundTrip(f *testing.F) {
 			}
 		}
 		want := sse.Event{
-			ID: string(id), HasID: len(id) > 0,
+			ID: string(id), HasID: len(id) > 0, Name: "message",
 			Data: append([]byte{}, bytes.Join(splitLines(data), []byte("\n"))...), HasData: true,
 			Retry: -1,
 		}

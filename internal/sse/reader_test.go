@@ -400,13 +400,13 @@ func TestReadWhatWasAppended(t *testing.T) {
 	want := outcome{
 		events: []sse.Event{
 			{ID: string(id), HasID: true, Data: []byte{}, HasData: true, Retry: 1500 * time.Millisecond},
-			{ID: string(id), HasID: true, Data: []byte("{\n\"a\":\n1,\n\"b\":2}"), HasData: true, Retry: -1},
-			data("x"),
+			{ID: string(id), HasID: true, Name: "message", Data: []byte("{\n\"a\":\n1,\n\"b\":2}"), HasData: true, Retry: -1},
+			{Name: "message", Data: []byte("x"), HasData: true, Retry: -1},
 			{Retry: 2 * time.Second},
 		},
 		comments: 1,
 		err:      io.EOF,
 	}
 	requireOutcome(t, want, string(stream), 1<<10)
-	require.False(t, bytes.Contains(stream, []byte("event:")), "every event is of the default type")
+	require.Equal(t, 2, bytes.Count(stream, []byte("event:")), "only what carries a message has a name")
 }

@@ -72,6 +72,7 @@ var outcomes = []struct {
 	ofCall    bool   // it is something that happens to a call
 	ofAway    bool   // only while its client is away
 	gone      bool   // and the session with it
+	told      bool   // … which those are told who listen
 }{
 	{name: "answered", do: answers(`"result":{"a":1}`), want: `{"a":1}`},
 	{name: "answered without a value", do: answers(`"result":null`), want: `null`},
@@ -102,10 +103,14 @@ var outcomes = []struct {
 			kit.Elapse(2 * time.Minute)
 		}, want: rejoin.ErrAbandoned, withdrawn: "there", response: "error(-32000,2) abandoned", ofCall: true, ofAway: true,
 	},
+	{
+		name: "its session ended by the app", do: func(_ *testing.T, p *place) { p.tool.Session().End(nil) },
+		want: rejoin.ErrSessionEnded, withdrawn: "there", response: "error(-32000,2) ended", gone: true, told: true,
+	},
 	{name: "its session deleted", do: func(_ *testing.T, p *place) { p.c.Delete() }, want: rejoin.ErrSessionEnded, gone: true},
 	{
 		name: "its server closed", do: func(_ *testing.T, p *place) { p.c.Server().Close() },
-		want: rejoin.ErrShutdown, withdrawn: "there", response: "error(-32000,2) shutdown", ofCall: true, gone: true,
+		want: rejoin.ErrShutdown, withdrawn: "there", response: "error(-32000,2) shutdown", ofCall: true, gone: true, told: true,
 	},
 	{
 		name: "its server closed after a drain", do: func(t *testing.T, p *place) {
@@ -113,7 +118,10 @@ var outcomes = []struct {
 		},
 		want: rejoin.ErrShutdown, withdrawn: "there", response: "error(-32000,2) shutdown", ofCall: true, gone: true,
 	},
-	{name: "its server closed without a call", do: func(_ *testing.T, p *place) { p.c.Server().Close() }, want: rejoin.ErrSessionEnded, gone: true},
+	{
+		name: "its server closed without a call", do: func(_ *testing.T, p *place) { p.c.Server().Close() },
+		want: rejoin.ErrSessionEnded, withdrawn: "there", gone: true, told: true,
+	},
 }
 
 var errBusy = errors.New("busy")
@@ -166,7 +174,7 @@ func TestWhatBecomesOfAQuestion(t *testing.T) {
 					default:
 						onSession = asked
 					}
-					if (out.withdrawn == "session" || out.withdrawn == "there" && at.on != "call") && !out.gone {
+					if (out.withdrawn == "session" || out.withdrawn == "there" && at.on != "call") && (!out.gone || out.told && p.listen != nil) {
 						onSession += told
 					}
 					if running && (!away || !out.gone) {

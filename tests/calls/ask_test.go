@@ -117,7 +117,7 @@ func TestRequestWithoutAStream(t *testing.T) {
 	})
 	kit.Bubble(t, func(t *testing.T) {
 		app, next := kit.Puppets()
-		c := rejointest.New(t, app, rejointest.Config{})
+		c := rejointest.New(t, app, rejointest.Config{Capabilities: kit.Offers})
 		call := c.CallTool("x", nil)
 		tool := next()
 		call.Cut() // before any id was sent
@@ -130,7 +130,7 @@ func TestRequestWithoutAStream(t *testing.T) {
 func TestAQuestionOnAStreamThatIsStranded(t *testing.T) {
 	kit.Bubble(t, func(t *testing.T) {
 		app, next := kit.Puppets()
-		c := rejointest.New(t, app, rejointest.Config{})
+		c := rejointest.New(t, app, rejointest.Config{Capabilities: kit.Offers})
 		c.CallTool("x", nil)
 		id := next().Session().ID()
 		w := &kit.BrokenWriter{Response: kit.Response{Head: http.Header{}}}

@@ -152,7 +152,7 @@ func TestCancellationsThatDoNotApply(t *testing.T) {
 		tool := next()
 		for _, params := range []string{
 			``, `,"params":{}`, `,"params":{"requestId":"2"}`, `,"params":{"requestId":99}`, `,"params":{"requestId":null}`,
-			`,"params":{"requestId":2.0}`, `,"params":{"requestId":1}`, `,"params":{"requestId":[2]}`,
+			`,"params":{"requestId":2.5}`, `,"params":{"requestId":1}`, `,"params":{"requestId":[2]}`,
 		} {
 			body, res := kit.Post(t, c, `{"jsonrpc":"2.0","method":"notifications/cancelled"`+params+`}`)
 			require.Equal(t, 202, res.StatusCode, params)

@@ -2,7 +2,7 @@ package calls_test
 
 import (
 	"context"
-	"encoding/json"
+	"net/http"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -104,33 +104,22 @@ func TestResumable(t *testing.T) {
 	}
 }
 
-// Config.CanPoll names clients of older versions that poll all the same.
-func TestCanPoll(t *testing.T) {
-	kit.Bubble(t, func(t *testing.T) {
-		app, next := kit.Puppets()
-		var asked string
-		c := rejointest.New(t, app, rejointest.Config{Version: kit.Legacy, Server: rejoin.Config{CanPoll: func(info json.RawMessage) bool {
-			asked = string(info)
-			return true
-		}}})
-		require.JSONEq(t, `{"name":"rejointest","version":"1"}`, asked)
-		call := c.CallTool("x", nil)
-		tool := next()
-		require.True(t, tool.Resumable())
-		require.NoError(t, tool.CloseStream(0))
-		require.Equal(t, "200 sse primer@0 retry closed", kit.Last(call))
-	})
-}
-
 // PolicyFor changes the policy of one request, by what it asks for.
 func TestPolicyFor(t *testing.T) {
 	kit.Bubble(t, func(t *testing.T) {
 		var seen []rejoin.RequestInfo
 		app, next := kit.Puppets()
-		c := rejointest.New(t, app, rejointest.Config{Server: rejoin.Config{
+		config := rejointest.Config{Header: http.Header{"User-Agent": {"me/1"}}, Capabilities: map[string]any{"x": struct{}{}}}
+		config.Server = rejoin.Config{
 			Policy: rejoin.Policy{Retry: 2 * time.Second},
 			PolicyFor: func(r rejoin.RequestInfo, p rejoin.Policy) rejoin.Policy {
 				seen = append(seen, rejoin.RequestInfo{Method: r.Method, Name: r.Name})
+				require.Equal(t, "rejointest", r.Client.Name)
+				require.Equal(t, "me/1", r.Client.UserAgent)
+				require.JSONEq(t, `{"name":"rejointest","version":"1"}`, string(r.Client.Raw))
+				require.JSONEq(t, `{"x":{}}`, string(r.Client.Capabilities))
+				require.Equal(t, map[bool]string{true: "2025-11-25"}[r.Method != "initialize"], r.Client.Protocol)
+				require.Equal(t, r.Method != "initialize", r.Polls)
 				require.NotNil(t, r.HTTP)
 				require.Equal(t, 2*time.Second, p.Retry, "it comes filled in")
 				require.Equal(t, 30*time.Second, p.RetryMax)
@@ -139,7 +128,8 @@ func TestPolicyFor(t *testing.T) {
 				}
 				return p
 			},
-		}})
+		}
+		c := rejointest.New(t, app, config)
 		slow, other := c.CallTool("slow", nil), c.CallTool("other", nil)
 		c.Start("prompts/get", map[string]string{"name": "p", "uri": "u"})
 		c.Start("resources/read", map[string]string{"name": "p", "uri": "u"})

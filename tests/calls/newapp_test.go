@@ -23,7 +23,7 @@ func TestVersionNegotiation(t *testing.T) {
 	kit.Bubble(t, func(t *testing.T) {
 		s := kit.NewServer(t, rejoin.NewApp(rejoin.Info{
 			Name: "n", Version: "v", Instructions: "i", Capabilities: map[string]any{"tools": struct{}{}},
-		}, nil), rejoin.Config{})
+		}, func(context.Context, *rejoin.Request) (any, error) { return nil, nil }), rejoin.Config{})
 		for asked, want := range map[string]string{
 			`"2025-11-25"`: "2025-11-25", `"2025-06-18"`: "2025-06-18", `"2025-03-26"`: "2025-03-26", `"2024-11-05"`: "2024-11-05",
 			`"1999-01-01"`: "2025-11-25", `"2026-07-28"`: "2025-11-25", `"x"`: "2025-11-25",
@@ -65,7 +65,7 @@ func TestErrorsOfAHandler(t *testing.T) {
 			case "typed nil":
 				return nil, typedNil
 			case "nothing":
-				return nil, nil
+				return struct{}{}, nil
 			case "raw":
 				return json.RawMessage(`{ "a" : 1 }`), nil
 			}

@@ -151,7 +151,7 @@ func TestNothingOfAUsersRunsUnderALock(t *testing.T) {
 				Policy:    rejoin.Policy{Retain: time.Second, MaxRuntime: time.Hour},
 				PolicyFor: func(_ rejoin.RequestInfo, p rejoin.Policy) rejoin.Policy { v.visit("PolicyFor"); return p },
 				Principal: func(*http.Request) string { v.visit("Principal"); return "" },
-				CanPoll:   func(json.RawMessage) bool { v.visit("CanPoll"); return false },
+				CanPoll:   func(rejoin.ClientInfo, bool) bool { v.visit("CanPoll"); return true },
 			},
 			Handler: func(s *rejoin.Server) http.Handler {
 				v.srv = s

@@ -33,7 +33,7 @@ import (
 )
 
 func main() {
-	srv, err := rejoin.NewServer(rejoin.NewApp(rejoin.Info{}, nil), rejoin.Config{})
+	srv, err := rejoin.NewServer(rejoin.NewToolApp(rejoin.Info{}), rejoin.Config{})
 	if err != nil {
 		panic(err)
 	}

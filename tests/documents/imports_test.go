@@ -33,6 +33,7 @@ func TestImports(t *testing.T) {
 		"/adapters/echo":             {""},
 		"/adapters/gin":              {""},
 		"/adapters/adaptertest":      {"", "/rejointest", "/internal/sse"},
+		"/bridge/internal/faithful":  {"/internal/jsonrpc"},
 		"/client":                    {"/internal/jsonrpc", "/internal/sse"},
 		"/tests/internal/kit":        {"", "/eventstore", "/eventstore/storetest", "/rejointest"},
 		"/rejointest":                {"", "/core", "/internal/jsonrpc", "/internal/sse", "/eventstore", "/adapters/stdlib"},

@@ -63,7 +63,7 @@ func TestAFailingInitializeLeavesNothing(t *testing.T) {
 		},
 		"the app ends the session": {
 			request: func(c *rejoin.Call) { c.Handle().Session().End(errors.New("secret")) },
-			want:    `404 error(-32001,null) ended`, never: "secret", ended: 1,
+			want:    `200 error(-32000,"mine") ended ended`, never: "secret", ended: 1,
 		},
 		"it takes too long": {
 			request: func(c *rejoin.Call) { _ = c.Handle().SetPolicy(rejoin.Policy{MaxRuntime: time.Second}) },
@@ -191,7 +191,7 @@ func TestInitializeWithASessionID(t *testing.T) {
 // CanPoll that panics is one that says no: initialize is answered all the same.
 func TestCanPollThatPanics(t *testing.T) {
 	kit.Bubble(t, func(t *testing.T) {
-		s := kit.NewServer(t, &kit.Fake{}, rejoin.Config{Logger: kit.QuietLogger(), CanPoll: func(json.RawMessage) bool { panic("secret") }})
+		s := kit.NewServer(t, &kit.Fake{}, rejoin.Config{Logger: kit.QuietLogger(), CanPoll: func(rejoin.ClientInfo, bool) bool { panic("secret") }})
 		require.Equal(t, "200 result ended", kit.Serve(s, kit.Request(t, http.MethodPost, kit.Initialize)).Story())
 		require.Len(t, kit.Sessions(s), 1)
 	})

@@ -130,7 +130,7 @@ func TestRefusalsLeaveNothingHoweverMany(t *testing.T) {
 			{name: "initialize where it is full", body: kit.Initialize, header: []string{"Mcp-Session-Id", ""}, want: `503 error(-32000,"mine")`},
 			{name: "initialize with another's session", body: kit.Initialize, header: bob, want: `503 error(-32000,"mine")`},
 			{name: "initialize with a dead session", body: kit.Initialize, header: []string{"Mcp-Session-Id", "nobody"}, want: `503 error(-32000,"mine")`},
-			{name: "too many requests", body: kit.Ping, header: full, want: `429 error(-32000,"mine")`},
+			{name: "too many requests", body: kit.CallBody(`"mine"`, `{}`), header: full, want: `429 error(-32000,"mine")`},
 			{name: "an id in flight", body: `{"jsonrpc":"2.0","id":"busy0","method":"x"}`, want: `400 error(-32600,"busy0")`},
 			{name: "a long id", body: `{"jsonrpc":"2.0","id":"` + strings.Repeat("x", 1023) + `","method":"x"}`, want: `400 error(-32600,"` + strings.Repeat("x", 1023) + `")`},
 			{name: "an encoded body", body: "\x1f\x8b", header: []string{"Content-Encoding", "gzip"}, want: `415 error(-32600,null)`},
@@ -196,7 +196,7 @@ func TestInitializesThatFailLeaveNothing(t *testing.T) {
 		s := kit.NewServer(t, app, rejoin.Config{MaxSessions: 1, Store: store, Logger: kit.QuietLogger()})
 		resting := len(kit.Goroutines())
 		wants := []string{
-			`500 error(-32603,"mine")`, `400 error(-7,"mine")`, `500 error(-32603,"mine")`, `200 error(-8,"mine")`, `200 error(-32603,"mine")`, `404 error(-32001,null)`,
+			`500 error(-32603,"mine")`, `400 error(-7,"mine")`, `500 error(-32603,"mine")`, `200 error(-8,"mine")`, `200 error(-32603,"mine")`, `200 error(-32000,"mine") ended`,
 		}
 		var heap uint64
 		for round := range 200 {

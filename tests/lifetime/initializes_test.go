@@ -86,14 +86,18 @@ func TestVeryManySessionsThatCameAndWent(t *testing.T) {
 	require.EqualValues(t, n, s.Stats().Opened)
 }
 
-// What a session holds of its client's initialize is bounded: a client that sends megabytes of clientInfo is known by its name.
+// What a session holds of its client's initialize is bounded: a client that sends megabytes of clientInfo and capabilities is known by its name, and
+// by what it offers.
 func TestASessionKeepsLittleOfClientInfo(t *testing.T) {
 	kit.Bubble(t, func(t *testing.T) {
 		const sessions = 20 / min(kit.Fewer, 4)
 		var seen []string
-		s := kit.NewServer(t, &kit.Fake{}, rejoin.Config{CanPoll: func(info json.RawMessage) bool {
+		s := kit.NewServer(t, &kit.Fake{}, rejoin.Config{CanPoll: func(client rejoin.ClientInfo, _ bool) bool {
 			var c struct{ Name string }
-			require.NoError(t, json.Unmarshal(info, &c))
+			require.NoError(t, json.Unmarshal(client.Raw, &c))
+			require.Equal(t, c.Name, client.Name)
+			require.LessOrEqual(t, len(client.Capabilities), 8<<10)
+			require.JSONEq(t, `{"roots":{"listChanged":true},"sampling":{}}`, string(client.Capabilities))
 			seen = append(seen, c.Name)
 			return true
 		}})
@@ -103,7 +107,8 @@ func TestASessionKeepsLittleOfClientInfo(t *testing.T) {
 			`{"icons":[{"src":"data:` + icon + `"}],"name":"big","title":"Big","version":"1"}`, `{"name":"big","x":"` + icon + `","version":"` + icon + `"}`,
 		} {
 			body := strings.Replace(kit.Initialize, `"clientInfo":{"name":"t","version":"1"}`, `"clientInfo":`+client, 1)
-			require.Greater(t, len(body), 1<<20)
+			body = strings.Replace(body, `"capabilities":`+kit.Capabilities, `"capabilities":{"roots":{"listChanged":true},"sampling":"`+icon+`","x":{}}`, 1)
+			require.Greater(t, len(body), 2<<20)
 			for range sessions {
 				_, status := kit.OpenNow(t, s, body)
 				require.Equal(t, http.StatusOK, status)

@@ -170,14 +170,14 @@ func TestAbandonAfterToTheInstant(t *testing.T) {
 			require.NoError(t, tool.CloseStream(45*time.Minute))
 			kit.Elapse(call.WaitClosed())
 		}, runs: away, slack: time.Millisecond},
-		"with a retry that has grown": {policy: rejoin.Policy{CloseAfter: time.Minute, RetryMax: time.Hour}, before: func(t *testing.T, call *rejointest.Call, _ *kit.Puppet) {
-			var retry time.Duration
+		"with a retry that has grown": {policy: rejoin.Policy{RetryMax: time.Hour}, before: func(t *testing.T, call *rejointest.Call, tool *kit.Puppet) {
 			for range 9 {
-				retry = call.WaitClosed()
-				kit.Elapse(retry)
+				require.NoError(t, tool.CloseStream(0))
+				kit.Elapse(call.WaitClosed())
 				call.Poll()
 			}
-			retry = call.WaitClosed()
+			require.NoError(t, tool.CloseStream(0))
+			retry := call.WaitClosed()
 			require.Greater(t, retry, 30*time.Second)
 			kit.Elapse(retry)
 		}, runs: away, slack: time.Millisecond},

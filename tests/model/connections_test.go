@@ -20,7 +20,7 @@ import (
 
 // restless is a tool that tells n things at random moments, lets its client go at others, and asks it now and then.
 func restless(seed uint64, n int) rejoin.App {
-	return rejoin.NewApp(rejoin.Info{}, func(ctx context.Context, r *rejoin.Request) (any, error) {
+	return rejoin.NewApp(kit.Info, kit.AsItIs(func(ctx context.Context, r *rejoin.Request) (any, error) {
 		h := rejoin.HandleFromContext(ctx)
 		var p struct{ Name string }
 		if err := r.Bind(&p); err != nil {
@@ -48,7 +48,7 @@ func restless(seed uint64, n int) rejoin.App {
 			}
 		}
 		return me, nil
-	})
+	}))
 }
 
 // Whatever happens to the connections of eight calls, each client that has ever been given an event id gets everything, once and in

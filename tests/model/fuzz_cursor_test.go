@@ -11,8 +11,8 @@ import (
 	"github.com/rejoin-mcp/rejoin/tests/internal/kit"
 )
 
-// FuzzCursor comes back with anything. What the session never issued is refused, in the same words whatever it is; the rest is served
-// from where it says. A cursor may name what is in the world, as {A1.0};
+// FuzzCursor comes back with anything. What the session never issued is refused, in the same words whatever it is; what is past the end of
+// a stream is answered by errors; the rest is served from where it says. A cursor may name what is in the world, as {A1.0};
 // flip changes one byte of it.
 func FuzzCursor(f *testing.F) {
 	for _, cursor := range []string{
@@ -55,6 +55,15 @@ func FuzzCursor(f *testing.F) {
 				require.JSONEq(w.t, `{"jsonrpc":"2.0","id":null,"error":{"code":-32600,"message":"Last-Event-ID: this session never sent such an event id","data":{"reason":"unknown"}}}`,
 					got.text())
 				require.False(w.t, standalone.Ended, "nothing was taken over")
+			case seq > streams[cursor[:22]] && !strings.Contains(standalone.text(), cursor[:22]): // past the end
+				require.Equal(w.t, http.StatusOK, got.Status, cursor)
+				read := readStream(w.t, got.text(), true)
+				require.True(w.t, read.beyond)
+				require.Equal(w.t, seq, read.from)
+				require.False(w.t, standalone.Ended, "nothing was taken over")
+			case seq > streams[cursor[:22]]:
+				require.Equal(w.t, http.StatusOK, got.Status, cursor)
+				require.Equal(w.t, streams[cursor[:22]], readStream(w.t, got.text(), true).from, "from what was written")
 			case cursor[:22] == sealed && seq == 2:
 				require.Equal(w.t, http.StatusNoContent, got.Status)
 			default:
@@ -73,7 +82,7 @@ func FuzzCursor(f *testing.F) {
 
 // canonical reads a cursor, in another way than the server does: by writing it.
 func canonical(cursor string, streams map[string]uint64) (seq uint64, ok bool) {
-	for name, last := range streams {
+	for name := range streams {
 		rest, mine := strings.CutPrefix(cursor, name+".")
 		if !mine {
 			continue
@@ -83,11 +92,8 @@ func canonical(cursor string, streams map[string]uint64) (seq uint64, ok bool) {
 		if primer && (err != nil || strconv.FormatUint(n, 36) != nonce) {
 			return 0, false
 		}
-		for seq := range last + 1 {
-			if strconv.FormatUint(seq, 10) == number {
-				return seq, true
-			}
-		}
+		seq, err := strconv.ParseUint(number, 10, 64)
+		return seq, err == nil && strconv.FormatUint(seq, 10) == number
 	}
 	return 0, false
 }

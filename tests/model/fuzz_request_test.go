@@ -206,7 +206,7 @@ func (w *fuzzWorld) refused(a *fuzzAnswer, sent string) {
 	if id := string(m.ID); id != "null" {
 		require.Contains(w.t, sent, id)
 	}
-	require.Contains(w.t, []string{"-32700", "-32600", "-32000", "-32001"}, string(fieldOf(m.Err, "code")), a.text())
+	require.Contains(w.t, []string{"-32700", "-32600", "-32000", "-32001", "-32022"}, string(fieldOf(m.Err, "code")), a.text())
 	require.Equal(w.t, a.Status == http.StatusNotFound, string(fieldOf(m.Err, "code")) == "-32001")
 }
 
@@ -295,8 +295,8 @@ func (w *fuzzWorld) nothingTwice(m *fuzzMember, body []byte) {
 	}
 	for _, one := range parseAll(w.t, body) {
 		if one.Kind == jsonrpc.Request && string(one.Method) != "initialize" {
-			require.NotContains(w.t, ids, string(one.ID), "in flight")
-			ids = append(ids, string(one.ID))
+			require.NotContains(w.t, ids, string(jsonrpc.Key(one.ID)), "in flight")
+			ids = append(ids, string(jsonrpc.Key(one.ID)))
 		}
 	}
 }

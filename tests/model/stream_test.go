@@ -28,6 +28,7 @@ type streamRead struct {
 	ids      []string
 	messages []streamMessage
 	retry    time.Duration // the last
+	beyond   bool          // its cursor was past the end
 	sentAway bool          // with a bare retry
 }
 
@@ -49,7 +50,11 @@ func readStream(t require.TestingT, body string, polls bool) streamRead {
 			return got
 		}
 		require.NoError(t, err, body)
-		require.Empty(t, e.Name)
+		if len(e.Data) > 0 {
+			require.Equal(t, "message", e.Name, "deployed clients drop what has no name")
+		} else {
+			require.Empty(t, e.Name)
+		}
 		require.False(t, got.sentAway, "nothing comes after a bare retry: %s", body)
 		if e.Retry >= 0 {
 			require.True(t, polls, "a client that cannot poll gets no retry")
@@ -84,8 +89,15 @@ func (got *streamRead) event(t require.TestingT, e sse.Event, primer bool) {
 		got.from = seq
 		return
 	}
-	require.Empty(t, parts[2], "one primer only")
-	require.NotEmpty(t, e.Data)
+	require.NotEmpty(t, e.Data, "one primer only")
+	if parts[2] != "" { // past the end of a stream there are errors, which have no numbers
+		require.Equal(t, got.from, seq)
+		require.Contains(t, string(e.Data), `"data":{"reason":"expired"}`)
+		require.Empty(t, got.messages)
+		got.beyond = true
+		return
+	}
+	require.False(t, got.beyond)
 	require.Negative(t, e.Retry)
 	m, err := jsonrpc.Parse(e.Data, 300)
 	require.NoError(t, err, string(e.Data))

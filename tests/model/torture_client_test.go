@@ -47,7 +47,6 @@ type line struct {
 	from    uint64 // the position of its primer
 	pos     uint64 // the last event
 	last    string // the last event id
-	bare    bool   // an event without an id came
 	retried bool   // the server said good-bye
 	failed  bool   // with an error in place of what could not be read
 	over    bool
@@ -220,14 +219,10 @@ func (f *follower) take(l *line, ev *sse.Event) (fault string) {
 	switch {
 	case ev.HasID && (nonce || at != l.pos):
 		return fmt.Sprintf("event %s has come, and should be %d", kit.ShortID(ev.ID), l.pos)
-	case ev.HasID && l.bare:
-		return "an event with an id comes after one without"
 	case !ev.HasID && !f.unnamed:
 		return "an event without an id"
 	case ev.HasID:
 		l.last, f.ids = ev.ID, append(f.ids, ev.ID)
-	default:
-		l.bare = true
 	}
 	if known, ok := f.events[l.pos]; !ok {
 		f.events[l.pos], f.top = ev.Data, max(f.top, l.pos)

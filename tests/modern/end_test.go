@@ -45,12 +45,12 @@ func TestAModernHandlerThatPanics(t *testing.T) {
 		{"before the first event", "", func(w http.ResponseWriter) {
 			begins(w)
 			panic("secret")
-		}, `200 text/event-stream data: {"jsonrpc":"2.0","id":"mine","error":{"code":-32603,"message":"internal error"}}` + "\n\n", false, "panic=secret"},
+		}, "200 text/event-stream event: message\n" + `data: {"jsonrpc":"2.0","id":"mine","error":{"code":-32603,"message":"internal error"}}` + "\n\n", false, "panic=secret"},
 		{"between two events", "", func(w http.ResponseWriter) {
 			begins(w)
 			puts(t, w, "data: 1\n\n")
 			panic("secret")
-		}, "200 text/event-stream data: 1\n\n" + `data: {"jsonrpc":"2.0","id":"mine","error":{"code":-32603,"message":"internal error"}}` + "\n\n", false, "panic=secret"},
+		}, "200 text/event-stream data: 1\n\nevent: message\n" + `data: {"jsonrpc":"2.0","id":"mine","error":{"code":-32603,"message":"internal error"}}` + "\n\n", false, "panic=secret"},
 		{"within an event", "", func(w http.ResponseWriter) {
 			begins(w)
 			puts(t, w, "data: 1\n")

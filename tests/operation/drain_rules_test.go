@@ -13,6 +13,7 @@ import (
 
 	"github.com/rejoin-mcp/rejoin"
 	"github.com/rejoin-mcp/rejoin/eventstore"
+	"github.com/rejoin-mcp/rejoin/eventstore/storetest"
 	"github.com/rejoin-mcp/rejoin/rejointest"
 	"github.com/rejoin-mcp/rejoin/tests/internal/kit"
 )
@@ -143,17 +144,16 @@ func inSessionBy(t *testing.T, method, session string) *http.Request {
 	return r
 }
 
-// Where the store is shared, all are handed over that can come back elsewhere, in whatever state their stream is; who cannot poll keeps
-// its connection.
-func TestWhoIsHandedOver(t *testing.T) {
+// A drain sends nobody away from a running call, whatever the store: nobody else could serve it.
+func TestADrainHandsNobodyOver(t *testing.T) {
 	for _, test := range []struct {
 		name, version string
 		policy        rejoin.Policy
 		speaks        bool
 		before, after string
 	}{
-		{name: "undecided", policy: rejoin.Policy{StreamAfter: -1}, before: "open", after: "200 sse primer@0 retry closed"},
-		{name: "attached", speaks: true, before: "200 sse primer@0 1:progress open", after: "200 sse primer@0 1:progress retry closed"},
+		{name: "undecided", policy: rejoin.Policy{StreamAfter: -1}, before: "open", after: "open"},
+		{name: "attached", speaks: true, before: "200 sse primer@0 1:progress open", after: "200 sse primer@0 1:progress open"},
 		{name: "mode JSON", policy: rejoin.Policy{Mode: rejoin.JSON}, before: "open", after: "open"},
 		{name: "cannot poll", version: kit.Legacy, speaks: true, before: "200 sse comment 1:progress open", after: "200 sse comment 1:progress open"},
 	} {
@@ -161,7 +161,7 @@ func TestWhoIsHandedOver(t *testing.T) {
 			kit.Bubble(t, func(t *testing.T) {
 				app, next := kit.Puppets()
 				c := rejointest.New(t, app, rejointest.Config{Version: test.version, Server: rejoin.Config{
-					Policy: test.policy, Store: sharedStore{eventstore.NewMemory(eventstore.MemoryConfig{})},
+					Policy: test.policy, Store: storetest.Faulty(eventstore.NewMemory(eventstore.MemoryConfig{}), nil),
 				}})
 				call := c.CallTool("x", nil)
 				tool := next()

@@ -11,7 +11,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/rejoin-mcp/rejoin"
-	"github.com/rejoin-mcp/rejoin/eventstore"
 	"github.com/rejoin-mcp/rejoin/rejointest"
 	"github.com/rejoin-mcp/rejoin/tests/internal/kit"
 )
@@ -145,28 +144,6 @@ func TestDrainThatTakesTooLong(t *testing.T) {
 		require.Equal(t, "404 error(-32001,null) answered", kit.Last(away))
 	})
 }
-
-// With a store that other processes read, running calls are handed over at once.
-func TestDrainHandsOverWhereTheStoreIsShared(t *testing.T) {
-	kit.Bubble(t, func(t *testing.T) {
-		app, next := kit.Puppets()
-		c := rejointest.New(t, app, rejointest.Config{Server: rejoin.Config{Store: sharedStore{eventstore.NewMemory(eventstore.MemoryConfig{})}}})
-		call := c.CallTool("x", nil)
-		tool := next()
-		require.NoError(t, tool.Progress(1, 0, ""))
-		done := kit.Drain(t, c.Server(), time.Minute)
-		require.Equal(t, "200 sse primer@0 1:progress retry closed", kit.Last(call))
-		require.NoError(t, tool.Cause())
-		tool.Returns("done")
-		call.Poll()
-		require.Equal(t, `"done"`, string(call.Result()))
-		require.NoError(t, <-done)
-	})
-}
-
-type sharedStore struct{ eventstore.Store }
-
-func (sharedStore) Shared() bool { return true }
 
 // Drains and closes may come in any number and order, and at once.
 func TestDrainAndCloseAreIdempotent(t *testing.T) {

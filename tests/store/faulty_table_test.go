@@ -31,6 +31,7 @@ func TestAStoreThatFailsAtAnyOperation(t *testing.T) {
 		{"append", "fails", ever, 1, false, 0},
 		{"append", "panics", once, 1, false, 0},
 		{"append", "lies", once, 1, false, 0},
+		{"append", "is gone", ever, 1, false, 0},
 		{"append", "drags", ever, 1, false, dragged},
 		{"append", "blocks", ever, 1, false, storeTimeout},
 		{"read", "fails", ever, 1, true, 0},

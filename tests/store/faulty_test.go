@@ -21,7 +21,7 @@ import (
 
 // stroke is what happens to one operation of a store, or to all of its kind from that one on.
 type stroke struct {
-	kind string // fails, panics, lies (it is done, and said to have failed), drags, blocks
+	kind string // fails, is gone (for no reason), panics, lies (it is done, and said to have failed), drags, blocks
 	op   string // "": nothing happens
 	n    int
 	ever bool
@@ -49,10 +49,12 @@ type struckStore struct {
 func newStruckStore(how stroke) *struckStore {
 	s := &struckStore{stroke: how, release: make(chan struct{}), seen: map[string]int{}}
 	s.Store = storetest.Faulty(eventstore.NewMemory(eventstore.MemoryConfig{}), func(op string, n int) error {
-		if s.meets(op, "fails", "drags", "blocks") {
+		if s.meets(op, "fails", "is gone", "drags", "blocks") {
 			switch s.kind {
 			case "fails":
 				return kit.ErrStore
+			case "is gone":
+				return eventstore.ErrGone
 			case "drags":
 				kit.Elapse(dragged)
 			case "blocks":

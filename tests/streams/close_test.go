@@ -38,11 +38,11 @@ func TestAPolledCallOnTheWire(t *testing.T) {
 			"Date: [^\r]*\r\nX-Accel-Buffering: no\r\n\r\n"
 		want := regexp.MustCompile(`^` + head +
 			"id: " + stream + `\.0\.[0-9a-z]+` + "\nretry: 1000\ndata: \n\n" +
-			"id: " + stream + `\.1` + "\ndata: " + regexp.QuoteMeta(`{"jsonrpc":"2.0","method":"notifications/progress","params":{"progressToken":2,"progress":1,"total":3,"message":"a"}}`) + "\n\n" +
+			"event: message\nid: " + stream + `\.1` + "\ndata: " + regexp.QuoteMeta(`{"jsonrpc":"2.0","method":"notifications/progress","params":{"progressToken":2,"progress":1,"total":3,"message":"a"}}`) + "\n\n" +
 			"retry: (2[0-4][0-9]{2})\n\n" + head +
 			"id: " + stream + `\.1\.[0-9a-z]+` + "\nretry: 1000\ndata: \n\n" +
-			"id: " + stream + `\.2` + "\ndata: " + regexp.QuoteMeta(`{"jsonrpc":"2.0","method":"notifications/message","params":{"data":"größe\n"}}`) + "\n\n" +
-			"id: " + stream + `\.3` + "\ndata: " + regexp.QuoteMeta(`{"jsonrpc":"2.0","id":2,"result":{"n":1}}`) + "\n\n$")
+			"event: message\nid: " + stream + `\.2` + "\ndata: " + regexp.QuoteMeta(`{"jsonrpc":"2.0","method":"notifications/message","params":{"data":"größe\n"}}`) + "\n\n" +
+			"event: message\nid: " + stream + `\.3` + "\ndata: " + regexp.QuoteMeta(`{"jsonrpc":"2.0","id":2,"result":{"n":1}}`) + "\n\n$")
 		parts := want.FindStringSubmatch(call.Wire())
 		require.NotNil(t, parts, "%q", call.Wire())
 		for _, i := range []int{2, 4, 5, 6} {

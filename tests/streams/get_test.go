@@ -4,7 +4,9 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"net/http"
+	"regexp"
 	"strings"
 	"testing"
 	"time"
@@ -112,7 +114,7 @@ func TestGetOfAStandaloneStreamWithAGap(t *testing.T) {
 		got := make([]byte, 5000)
 		_, err := res.Body.Read(got)
 		require.NoError(t, err)
-		require.Regexp(t, `^id: [^.]{22}\.1\.[0-9a-z]+\nretry: 1000\ndata: \n\nid: [^.]{22}\.2[0-9]\ndata: {"jsonrpc":"2.0","method":"notifications/progress","params":{"progress":2[0-9],`, string(got))
+		require.Regexp(t, `^id: [^.]{22}\.1\.[0-9a-z]+\nretry: 1000\ndata: \n\nevent: message\nid: [^.]{22}\.2[0-9]\ndata: {"jsonrpc":"2.0","method":"notifications/progress","params":{"progress":2[0-9],`, string(got))
 		require.NoError(t, res.Body.Close())
 		require.EqualValues(t, 1, c.Server().Stats().Expired, "the gap is counted")
 		require.NotZero(t, c.Server().Stats().Evicted)
@@ -135,8 +137,7 @@ func TestGetOfAnUnknownCursor(t *testing.T) {
 		require.Equal(t, "open", kit.Last(undecided))
 		bodies := map[string]bool{}
 		for name, cursor := range map[string]string{
-			"garbage": "garbage", "a number": "17", "past the end": mine + ".2", "far past the end": mine + ".18446744073709551615",
-			"past the end, as a primer": mine + ".2.abc", "another spelling": mine + ".01", "another server's": foreign.IDs()[1],
+			"garbage": "garbage", "a number": "17", "past all numbers": mine + ".18446744073709551616", "another spelling": mine + ".01", "another server's": foreign.IDs()[1],
 			"a stream that never was": "AAAAAAAAAAAAAAAAAAAAAA.0", "the start of one": mine, "very long": strings.Repeat("x", 10_000),
 			"white space inside": mine + ". 1",
 		} {
@@ -146,6 +147,54 @@ func TestGetOfAnUnknownCursor(t *testing.T) {
 		}
 		require.Len(t, bodies, 1, "the same words for all")
 		require.Equal(t, 1, call.Open(), "and nothing was taken over")
+	})
+}
+
+// A cursor past the end of a stream that the session has is answered as an expired one, since the official Go client ends its session at
+// any refusal. What it is told has an id of its own each time, and no number that an event may yet get.
+func TestGetPastTheEnd(t *testing.T) {
+	kit.Bubble(t, func(t *testing.T) {
+		app, next := kit.Puppets()
+		c := rejointest.New(t, app, rejointest.Config{})
+		call := c.CallTool("x", nil)
+		tool := next()
+		require.NoError(t, tool.Progress(1, 0, ""))
+		mine, _, _ := strings.Cut(call.IDs()[1], ".")
+		seen := map[string]bool{}
+		ask := func(cursor string) {
+			body, res := kit.ReadAll(t, c.Do(kit.Request(t, http.MethodGet, "", "Last-Event-ID", cursor)))
+			kit.RequireStream(t, res)
+			require.Contains(t, body, `"id":2,"error":{"code":-32000,`)
+			require.Contains(t, body, `"data":{"reason":"expired"}`)
+			ids := regexp.MustCompile(`(?m)^id: (.*)$`).FindAllStringSubmatch(body, -1)
+			require.Len(t, ids, 2, body)
+			for _, id := range ids {
+				require.Regexp(t, `\.[0-9]+\.[0-9a-z]+$`, id[1])
+				require.False(t, seen[id[1]], "no id comes twice")
+				seen[id[1]] = true
+			}
+		}
+		for _, at := range []string{".2", ".2", ".18446744073709551615", ".7.abc"} {
+			ask(mine + at)
+		}
+		for id := range maps.Clone(seen) {
+			ask(id)
+		}
+		require.Equal(t, 1, call.Open(), "nothing was taken over")
+		require.NoError(t, tool.Progress(2, 0, ""))
+		tool.Returns("done")
+		require.Equal(t, "200 sse primer@0 1:progress 2:progress 3:result closed", kit.Last(call), "the call goes on")
+		ask(mine + ".4")
+		require.EqualValues(t, len(seen)/2, c.Server().Stats().Expired, "counted")
+
+		listen := c.Listen()
+		tell := func() { require.NoError(t, tool.Session().Notify(context.Background(), "notifications/x", nil)) }
+		tell()
+		listen.Cut()
+		tell()
+		name, _, _ := strings.Cut(listen.IDs()[0], ".")
+		listen.PollFrom(name + ".99")
+		require.Equal(t, "200 sse primer@1 2:x open", kit.Last(listen), "the standalone stream goes on from what was written")
 	})
 }
 

@@ -21,7 +21,7 @@ func TestAWriterThatCannotFlush(t *testing.T) {
 	kit.Bubble(t, func(t *testing.T) {
 		app, next := kit.Puppets()
 		mw := &kit.Buffering{On: true}
-		c := rejointest.New(t, app, rejointest.Config{Handler: mw.Handler})
+		c := rejointest.New(t, app, rejointest.Config{Handler: mw.Handler, Capabilities: kit.Offers})
 		call := c.CallTool("x", nil)
 		tool := next()
 		require.NoError(t, tool.Progress(1, 0, ""), "dropped")

@@ -138,12 +138,19 @@ var stateTable = []struct {
 		{state: "attached", auto: "200 sse <greet>@0 1:progress closed", cause: rejoin.ErrSessionEnded},
 		{state: "none", auto: "404 error(-32001,null) answered", cause: rejoin.ErrSessionEnded},
 	}},
-	{"the app's end of the session", func(s *scene) { s.tool.Session().End(nil) }, []stateCell{
-		{state: "undecided", auto: "404 error(-32001,null) answered", cause: rejoin.ErrSessionEnded},
-		{state: "stranded", auto: "cut", cause: rejoin.ErrSessionEnded},
-		{state: "attached", auto: "200 sse <greet>@0 1:progress closed", cause: rejoin.ErrSessionEnded},
-		{state: "none", auto: "404 error(-32001,null) answered", cause: rejoin.ErrSessionEnded},
-	}},
+	{"the app's end of the session", func(s *scene) { s.tool.Session().End(nil) }, endedCells},
+	{"the operator's end of the session", func(s *scene) { _ = s.c.Server().EndSession(s.tool.Session().Ref()) }, endedCells},
+}
+
+// endedCells are those of a session that the server ends: who waits for a response is told.
+var endedCells = []stateCell{
+	{
+		state: "undecided", auto: "200 error(-32000,2) ended answered", sse: "200 sse <greet>@0 1:error(-32000,2) ended closed",
+		json: "200 error(-32000,2) ended answered", cause: rejoin.ErrSessionEnded,
+	},
+	{state: "stranded", auto: "cut", cause: rejoin.ErrSessionEnded},
+	{state: "attached", auto: "200 sse <greet>@0 1:progress 2:error(-32000,2) ended closed", cause: rejoin.ErrSessionEnded},
+	{state: "none", auto: "404 error(-32001,null) answered", cause: rejoin.ErrSessionEnded}, // with the session
 }
 
 type stateCell struct {

@@ -47,7 +47,7 @@ func TestATakeoverWar(t *testing.T) {
 					}
 					for block := range strings.SplitSeq(body, "\n\n") {
 						name, data, _ := strings.Cut(block, "\ndata: ")
-						if id, ok := strings.CutPrefix(name, "id: "); ok {
+						if id, ok := strings.CutPrefix(strings.TrimPrefix(name, "event: message\n"), "id: "); ok {
 							cursor, _, _ = strings.Cut(id, "\n")
 						}
 						if strings.HasPrefix(data, "{") {

@@ -3,6 +3,7 @@ package wire_test
 import (
 	"fmt"
 	"net/http"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -24,6 +25,8 @@ func offering(t *testing.T, cfg rejoin.Config) *rowWorld {
 	cfg.Eras = rejoin.Both
 	return &rowWorld{t: t, c: rejointest.New(t, counted, rejointest.Config{Server: cfg}), opened: &counted.n, seen: map[string]bool{}}
 }
+
+var saysAll = `"supported":["2026-07-28","` + strings.ReplaceAll(unmodern, ", ", `","`) + `"]`
 
 // Where the modern era is offered.
 var eraRows = []row{
@@ -53,10 +56,37 @@ var eraRows = []row{
 		}
 		require.Equal(t, "primer@0", w.streams(w.get()), "of the legacy era there is")
 	}},
-	{"an unknown version is refused as ever", func(t *testing.T) {
+	{"an unknown version is refused on every verb, with all versions that are served", func(t *testing.T) {
 		w := offering(t, rejoin.Config{})
 		for _, v := range everyVerb {
-			require.Contains(t, w.refuses(w.request(v.method, v.body, "Mcp-Protocol-Version", "draft"), "400 error(-32600,"+v.id+")", ""), saysSupported)
+			for _, version := range []string{"draft", "2025-01-01", "2026-01-01", "1.0"} {
+				require.Contains(t, w.refuses(w.request(v.method, v.body, "Mcp-Protocol-Version", version), "400 error(-32600,"+v.id+")", "unknown version"), saysAll)
+			}
+		}
+	}},
+	{"an unknown version in _meta is refused as the modern era refuses it, with the id, whatever the header says", func(t *testing.T) {
+		w := offering(t, rejoin.Config{})
+		for _, version := range []string{"2025-01-01", "2026-01-01", "1", "", "draft"} {
+			body := strings.Replace(kit.ModernPing, "2026-07-28", version, 1)
+			for _, header := range []string{version, "2025-11-25", ""} {
+				says := w.refuses(w.request(http.MethodPost, body, "Mcp-Protocol-Version", header), `400 error(-32022,"mine")`, "unknown protocol version")
+				require.Contains(t, says, saysAll)
+				require.Contains(t, says, `"requested":"`+version+`"`)
+			}
+		}
+		// The one that is named first counts: what a header says stands before what is in a body.
+		says := w.refuses(w.request(http.MethodPost, kit.ModernPing, "Mcp-Protocol-Version", `dra"ft`), `400 error(-32022,"mine")`, "unknown protocol version")
+		require.Contains(t, says, `"requested":"dra\"ft"`)
+		w.refuses(w.request(http.MethodPost, strings.Replace(kit.ModernPing, `"2026-07-28"`, "17", 1)), `400 error(-32022,"mine")`, "unknown protocol version")
+		w.refuses(w.request(http.MethodPost, strings.Replace(kit.ModernNotification, "2026-07-28", "x", 1)), `400 error(-32022,null)`, "unknown protocol version")
+		w.accepts(w.request(http.MethodPost, kit.ModernPing, "Mcp-Protocol-Version", "2027-01-01"), http.StatusTeapot) // the handler may know it
+	}},
+	{"a batch is no modern request: it is refused by its header, or by what is in it", func(t *testing.T) {
+		w := offering(t, rejoin.Config{})
+		for _, id := range []string{"", "nobody"} {
+			w.refuses(w.request(http.MethodPost, "["+kit.ModernPing+"]", "Mcp-Session-Id", id), "400 error(-32600,null)", "2025-03-26")
+			w.refuses(w.request(http.MethodPost, "["+kit.Ping+","+kit.ModernNotification+"]", "Mcp-Session-Id", id), "400 error(-32600,null)", "2025-03-26")
+			w.refuses(w.request(http.MethodPost, "["+kit.Ping+"]", append([]string{"Mcp-Session-Id", id}, kit.ModernHeader...)...), "400 error(-32600,null)", "2025-03-26")
 		}
 	}},
 	{"while draining a modern request is refused with 503 and Retry-After", func(t *testing.T) {

@@ -37,6 +37,7 @@ var rowTables = []struct {
 	{"a batch", batchRows},
 	{"a GET", getRows},
 	{"the eras", eraRows},
+	{"fields that came twice", joinedRows},
 }
 
 // refusedWith are the messages of all refusals that a row has seen.

@@ -19,15 +19,18 @@ var retryLater = []string{"Retry-After", "1"}
 
 // Work: which requests are taken, and what is said where there is no room for them, or no time.
 var workRows = []row{
-	{"an id in flight is refused with 400; 1 and \"1\" differ", func(t *testing.T) {
+	{"an id in flight is refused with 400, also in another spelling; 1 and \"1\" differ", func(t *testing.T) {
 		w := newWorld(t, rejointest.Config{})
-		for _, id := range []string{"1", `"1"`, "1.0", `"x"`} {
+		for _, id := range []string{"1", `"1"`, "1.5", `"x"`} {
 			begun := w.c.Do(w.request(http.MethodPost, kit.CallBody(id, "{}"), "Accept", "text/event-stream"))
 			kit.RequireStream(t, begun)
 			tool := w.next()
 			w.refuses(w.request(http.MethodPost, kit.CallBody(id, "{}")), "400 error(-32600,"+id+")", inFlight)
 			w.refuses(w.request(http.MethodPost, kit.CallBody(id, "{}"), "Accept", "application/json"), "400 error(-32600,"+id+")", inFlight)
 			require.NoError(t, tool.Cause())
+		}
+		for _, id := range []string{"1.0", "10e-1", `"\u0031"`, "1.50", `"\u0078"`} { // other spellings of these
+			w.refuses(w.request(http.MethodPost, kit.CallBody(id, "{}")), "400 error(-32600,"+id+")", inFlight)
 		}
 		require.EqualValues(t, 5, w.c.Server().Stats().Streams)
 		w.lives()
@@ -177,8 +180,9 @@ var workRows = []row{
 		parked.WaitClosed()
 		w.call()
 		for range 3 {
-			w.refuses(w.request(http.MethodPost, kit.Ping), `429 error(-32000,"mine")`, "Config.MaxConcurrent", retryLater...)
+			w.refuses(w.request(http.MethodPost, kit.CallBody(`"mine"`, `{}`)), `429 error(-32000,"mine")`, "Config.MaxConcurrent", retryLater...)
 		}
+		w.answers(w.request(http.MethodPost, kit.Ping))
 		w.accepts(w.request(http.MethodPost, aNotification), http.StatusAccepted)
 		require.Equal(t, "primer@0", w.streams(w.get()))
 		tool.Returns("done")

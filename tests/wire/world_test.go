@@ -41,6 +41,7 @@ func newWorld(t *testing.T, cfg rejointest.Config) *rowWorld {
 	t.Helper()
 	app, next := kit.Puppets()
 	counted := &countedOpens{App: app}
+	cfg.Capabilities = kit.Offers
 	return &rowWorld{t, rejointest.New(t, counted, cfg), next, &counted.n, map[string]bool{}}
 }
 

@@ -37,7 +37,7 @@ type Caller struct {
 // NewCaller mounts a server and opens a session.
 func NewCaller(tb testing.TB, path string, mount func(*rejoin.Server) http.Handler) *Caller {
 	tb.Helper()
-	app := rejoin.NewApp(rejoin.Info{Name: "test"}, func(context.Context, *rejoin.Request) (any, error) { return "done", nil })
+	app := rejoin.NewApp(info, func(context.Context, *rejoin.Request) (any, error) { return rejoin.Text("done"), nil })
 	s, err := rejoin.NewServer(app, rejoin.Config{})
 	if err != nil {
 		tb.Fatal(err)

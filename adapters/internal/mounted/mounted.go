@@ -3,6 +3,7 @@ package mounted
 
 import (
 	"context"
+	"encoding/json"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -14,16 +15,19 @@ import (
 	"github.com/rejoin-mcp/rejoin/rejointest"
 )
 
-// App is one whose tools let their clients go, wait a minute and answer with tell.
+// App is one whose tools let their clients go, wait a minute and answer with what tell says, as JSON.
 func App(tell func(context.Context) any) rejoin.App {
-	return rejoin.NewApp(rejoin.Info{Name: "test"}, func(ctx context.Context, _ *rejoin.Request) (any, error) {
+	return rejoin.NewApp(info, func(ctx context.Context, _ *rejoin.Request) (any, error) {
 		if err := rejoin.HandleFromContext(ctx).CloseStream(0); err != nil {
 			return nil, err
 		}
 		<-time.After(time.Minute)
-		return tell(ctx), nil
+		raw, err := json.Marshal(tell(ctx))
+		return json.RawMessage(raw), err
 	})
 }
+
+var info = rejoin.Info{Name: "test", Capabilities: map[string]any{"tools": struct{}{}}}
 
 // Done is for tools that have nothing to tell.
 func Done(context.Context) any { return "done" }

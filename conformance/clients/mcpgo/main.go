@@ -1,10 +1,11 @@
 // The client of mcp-go, driven line by line by the tests of the conformance module. It is a module of its own, outside the
 // workspace, because mcp-go asks for a newer Go than rejoin does.
 //
-//	client [-listen | -legacy] <url>
+//	client [-log] [-listen | -legacy] <url>
 //
 // It obeys and prints as the client in ../gosdk does, and "listen" has it ask for what changes, as clients of the modern era do. With
-// -listen it opens the standalone stream, for which this library gives up the modern era; with -legacy it does so for nothing.
+// -listen it opens the standalone stream, for which this library gives up the modern era; with -legacy it does so for nothing. With -log
+// the library logs to stderr, as it does for everybody who does not ask it to be quiet.
 package main
 
 import (
@@ -35,6 +36,9 @@ func main() {
 
 func run(ctx context.Context, args []string) error {
 	options := []transport.StreamableHTTPCOption{transport.WithHTTPLogger(slog.New(slog.DiscardHandler))}
+	if args[0] == "-log" {
+		options, args = nil, args[1:]
+	}
 	about := []client.ClientOption{client.WithElicitationHandler(asker{})}
 	switch args[0] {
 	case "-legacy":

@@ -3,60 +3,40 @@ package demo
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"time"
 
 	"github.com/rejoin-mcp/rejoin"
 )
 
-var info = rejoin.Info{Name: "router-example", Version: "1.0.0", Capabilities: map[string]any{"tools": struct{}{}}}
-
-var toolList = json.RawMessage(`{"tools":[{
-	"name": "greet",
-	"title": "Greet slowly",
-	"description": "Lets its client go, takes its time, and greets the user by name.",
-	"inputSchema": {
-		"type": "object",
-		"properties": {"seconds": {"type": "number", "minimum": 0, "maximum": 3600, "default": 5, "description": "How long it takes."}},
-		"additionalProperties": false
-	}
-}]}`)
-
 // NewApp is an MCP server with one tool. user is how a tool gets the user's name out of its context: that is the router's part.
 func NewApp(user func(ctx context.Context) string) rejoin.App {
-	return rejoin.NewApp(info, func(ctx context.Context, r *rejoin.Request) (any, error) {
-		switch r.Method {
-		case "tools/list":
-			return toolList, nil
-		case "tools/call":
-			return call(ctx, r, user)
-		default:
-			return nil, rejoin.Errorf(rejoin.CodeMethodNotFound, "unknown method %q", r.Method)
-		}
+	return rejoin.NewToolApp(rejoin.Info{Name: "router-example", Version: "1.0.0"}, rejoin.Tool{
+		Name:        "greet",
+		Title:       "Greet slowly",
+		Description: "Lets its client go, takes its time, and greets the user by name.",
+		InputSchema: json.RawMessage(`{
+			"type": "object",
+			"properties": {"seconds": {"type": "number", "minimum": 0, "maximum": 3600, "default": 5, "description": "How long it takes."}},
+			"additionalProperties": false
+		}`),
+		Run: func(ctx context.Context, r *rejoin.Request) (any, error) {
+			arguments := struct {
+				Seconds float64 `json:"seconds"`
+			}{5}
+			if err := r.BindArguments(&arguments); err != nil {
+				return rejoin.ToolError(err), nil // for the model to read; err itself would be for the client's program
+			}
+			if s := arguments.Seconds; s < 0 || s > 3600 {
+				return rejoin.ToolError(errors.New("seconds must be from 0 to 3600")), nil
+			}
+			return greet(ctx, time.Duration(arguments.Seconds*float64(time.Second)), user)
+		},
 	})
 }
 
-func call(ctx context.Context, r *rejoin.Request, user func(ctx context.Context) string) (any, error) {
-	if r.Name() != "greet" {
-		return nil, rejoin.Errorf(rejoin.CodeInvalidParams, "unknown tool %q", r.Name())
-	}
-	arguments := struct {
-		Seconds float64 `json:"seconds"`
-	}{5}
-	if err := r.BindArguments(&arguments); err != nil {
-		return nil, err
-	}
-	if s := arguments.Seconds; s < 0 || s > 3600 {
-		return toolResult("seconds must be from 0 to 3600", true), nil
-	}
-	text, err := greet(ctx, time.Duration(arguments.Seconds*float64(time.Second)), user)
-	if err != nil {
-		return nil, err
-	}
-	return toolResult(text, false), nil
-}
-
 // greet works on when its client has gone and the request that called it is over. Only then does it ask who called.
-func greet(ctx context.Context, d time.Duration, user func(ctx context.Context) string) (string, error) {
+func greet(ctx context.Context, d time.Duration, user func(ctx context.Context) string) (any, error) {
 	const steps = 4
 	h := rejoin.HandleFromContext(ctx)
 	for step := range steps {
@@ -65,10 +45,10 @@ func greet(ctx context.Context, d time.Duration, user func(ctx context.Context) 
 			_ = h.CloseStream(0) // an error means only that this client stays connected
 		}
 		if err := pause(ctx, d/steps); err != nil {
-			return "", err
+			return nil, err
 		}
 	}
-	return "Hello, " + user(ctx) + "!", nil
+	return rejoin.Text("Hello, " + user(ctx) + "!"), nil
 }
 
 // pause stands for work. It returns why ctx ended, if it did.
@@ -80,13 +60,5 @@ func pause(ctx context.Context, d time.Duration) error {
 		return nil
 	case <-ctx.Done():
 		return context.Cause(ctx)
-	}
-}
-
-// toolResult is the answer to tools/call. What is wrong with the arguments goes into it too: a model reads results, not errors.
-func toolResult(text string, failed bool) map[string]any {
-	return map[string]any{
-		"content": []map[string]string{{"type": "text", "text": text}},
-		"isError": failed,
 	}
 }

@@ -1,6 +1,7 @@
 package snippets
 
 import (
+	"context"
 	"log"
 	"net/http"
 	"time"
@@ -35,6 +36,29 @@ func GoSDKPerTenant(servers map[string]*mcp.Server) (*rejoin.Server, error) {
 	app := gosdk.NewFunc(func(r *http.Request) *mcp.Server { return servers[r.PathValue("tenant")] })
 	srv, err := rejoin.NewServer(app, rejoin.Config{})
 	return srv, err
+}
+
+// GoSDKPerUser has a server for each session, made for its user.
+func GoSDKPerUser(newServer func(user string) *mcp.Server, userOf func(*http.Request) string) rejoin.App {
+	app := gosdk.NewFunc(func(r *http.Request) *mcp.Server { // once for each session
+		return newServer(userOf(r)) // the whole server, whatever r asks for
+	})
+	return app
+}
+
+type exportArgs struct {
+	Rows int `json:"rows"`
+}
+
+// GoSDKTool lets its client go when it knows better than a timer.
+func GoSDKTool(server *mcp.Server, write func(context.Context, int) error) {
+	mcp.AddTool(server, &mcp.Tool{Name: "export"}, func(ctx context.Context, _ *mcp.CallToolRequest, in exportArgs) (*mcp.CallToolResult, any, error) {
+		_ = rejoin.HandleFromContext(ctx).CloseStream(0) // an error means only that this client stays connected
+		if err := write(ctx, in.Rows); err != nil {
+			return nil, nil, err
+		}
+		return &mcp.CallToolResult{Content: []mcp.Content{&mcp.TextContent{Text: "exported"}}}, nil, nil
+	})
 }
 
 // GoSDKAuth authenticates as the SDK does.

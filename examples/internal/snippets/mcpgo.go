@@ -1,10 +1,12 @@
 package snippets
 
 import (
+	"context"
 	"log"
 	"net/http"
 	"time"
 
+	"github.com/mark3labs/mcp-go/mcp"
 	"github.com/mark3labs/mcp-go/server"
 
 	"github.com/rejoin-mcp/rejoin"
@@ -19,6 +21,17 @@ func MCPGo(mux *http.ServeMux, mcpServer *server.MCPServer) {
 		log.Fatal(err)
 	}
 	stdadapter.Register(mux, "/mcp", srv)
+}
+
+// MCPGoTool lets its client go when it knows better than a timer.
+func MCPGoTool(mcpServer *server.MCPServer, write func(context.Context, int) error) {
+	mcpServer.AddTool(mcp.NewTool("export", mcp.WithNumber("rows")), func(ctx context.Context, request mcp.CallToolRequest) (*mcp.CallToolResult, error) {
+		_ = rejoin.HandleFromContext(ctx).CloseStream(0) // an error means only that this client stays connected
+		if err := write(ctx, request.GetInt("rows", 0)); err != nil {
+			return mcp.NewToolResultErrorFromErr("export", err), nil
+		}
+		return mcp.NewToolResultText("exported"), nil
+	})
 }
 
 // MCPGoBefore is what stood there before.

@@ -11,7 +11,7 @@ import (
 )
 
 func exporter() rejoin.App {
-	return rejoin.NewApp(rejoin.Info{Name: "exporter", Version: "1.0"}, func(ctx context.Context, r *rejoin.Request) (any, error) {
+	export := func(ctx context.Context, _ *rejoin.Request) (any, error) {
 		h := rejoin.HandleFromContext(ctx)
 		for step := range 3 {
 			select {
@@ -24,8 +24,9 @@ func exporter() rejoin.App {
 			}
 			_ = h.CloseStream(30 * time.Second) // an error means only that the client stays
 		}
-		return "exported by " + r.Name(), nil
-	})
+		return rejoin.Text("exported"), nil
+	}
+	return rejoin.NewToolApp(rejoin.Info{Name: "exporter", Version: "1.0"}, rejoin.Tool{Name: "export", Run: export})
 }
 
 // A tool that lets its client go.
@@ -41,7 +42,7 @@ func TestExportLetsItsClientGo(t *testing.T) {
 		if n := len(call.Messages()); n != 4 { // three times progress, and the response
 			t.Errorf("%d messages", n)
 		}
-		if got := string(call.Result()); got != `"exported by export"` {
+		if got := string(call.Result()); got != string(rejoin.Text("exported")) {
 			t.Errorf("result: %s", got)
 		}
 	})
@@ -61,7 +62,7 @@ func TestExportKnowsNothingOfPolling(t *testing.T) {
 		}
 		call.Poll()
 		call.Cut() // the network, this time
-		if got := string(call.Result()); got != `"exported by export"` {
+		if got := string(call.Result()); got != string(rejoin.Text("exported")) {
 			t.Errorf("result: %s", got)
 		}
 	})

@@ -32,6 +32,15 @@ func Tool(ctx context.Context) {
 	rejoin.HandleFromContext(ctx).CloseStream(0) // the client goes; the call goes on
 }
 
+// Beside sends on both streams of a call.
+func Beside(ctx context.Context, uri string) error {
+	h := rejoin.HandleFromContext(ctx)
+	if err := h.Notify("notifications/message", map[string]any{"level": "info", "data": "half of it is done"}); err != nil { // on the call's stream
+		return err
+	}
+	return h.Session().Notify(context.Background(), "notifications/resources/updated", map[string]string{"uri": uri}) // on the standalone stream
+}
+
 // Routers are the mounts.
 func Routers(srv *rejoin.Server, mux *http.ServeMux, r chi.Router, e *echo.Echo) {
 	stdadapter.Register(mux, "/mcp", srv)
@@ -49,12 +58,13 @@ func Gin(srv *rejoin.Server, r *gin.Engine) {
 
 // Later is what a tool reads when its request is long over.
 func Later(ctx context.Context) []any {
-	value, _ := ginadapter.Get(ctx, "user")
+	ginUser, _ := ginadapter.Get(ctx, "user")
+	echoUser, _ := echoadapter.Get(ctx, "user")
 	return []any{
-		value,
+		ginUser,
+		echoUser,
 		stdadapter.PathValue(ctx, "tenant"),
 		chi.URLParamFromCtx(ctx, "tenant"),
-		echoadapter.Get(ctx, "user"),
 		echoadapter.Param(ctx, "tenant"),
 		ginadapter.Param(ctx, "tenant"),
 	}

@@ -38,11 +38,29 @@ func (c *Ends) App() *Fake {
 	}
 }
 
-// Tool is an app whose requests, initialize and ping aside, are all answered by f.
+// Tool is an app whose requests, initialize and ping aside, are all answered by f: with its result as it is, and {} for nil.
 func Tool(f func(ctx context.Context, h *rejoin.Handle) (any, error)) rejoin.App {
-	return rejoin.NewApp(rejoin.Info{Name: "test", Version: "1"}, func(ctx context.Context, _ *rejoin.Request) (any, error) {
+	return rejoin.NewApp(Info, AsItIs(func(ctx context.Context, _ *rejoin.Request) (any, error) {
 		return f(ctx, rejoin.HandleFromContext(ctx))
-	})
+	}))
+}
+
+// Info announces tools.
+var Info = rejoin.Info{Name: "test", Version: "1", Capabilities: map[string]any{"tools": struct{}{}}}
+
+// AsItIs is h with its results as they are, where rejoin would make tools' results of them: for tests that look at other things.
+func AsItIs(h rejoin.Handler) rejoin.Handler {
+	return func(ctx context.Context, r *rejoin.Request) (any, error) {
+		result, err := h(ctx, r)
+		if err != nil {
+			return nil, err
+		}
+		if result == nil {
+			return struct{}{}, nil
+		}
+		raw, err := json.Marshal(result)
+		return json.RawMessage(raw), err
+	}
 }
 
 // Fake is an app made of functions. Where one is nil, all goes well: requests are answered with {}.
@@ -76,7 +94,7 @@ func Accept(c *rejoin.Call) {
 	var params struct{ ProtocolVersion string }
 	_ = json.Unmarshal(c.Params(), &params)
 	if c.Method() == "initialize" {
-		_ = c.Reply(json.RawMessage(`{"protocolVersion":"` + params.ProtocolVersion + `","capabilities":{},"serverInfo":{"name":"fake","version":"1"}}`))
+		_ = c.Reply(json.RawMessage(`{"protocolVersion":"` + params.ProtocolVersion + `","capabilities":{"tools":{}},"serverInfo":{"name":"fake","version":"1"}}`))
 		return
 	}
 	_ = c.Reply(nil)

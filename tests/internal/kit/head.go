@@ -10,7 +10,7 @@ import (
 // HeadFields are those of an answer's head that this server ever sets. What is not expected must not be there.
 var HeadFields = []string{
 	"Content-Type", "Allow", "Retry-After", "Cache-Control", "X-Accel-Buffering", "Mcp-Session-Id", "Mcp-Protocol-Version", "Last-Event-Id",
-	"Location", "Content-Encoding",
+	"Location", "Content-Encoding", "Accept-Encoding",
 }
 
 // RequireHead checks a head; want are names and values in turn.

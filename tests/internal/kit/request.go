@@ -22,8 +22,14 @@ func CallBody(id, params string) string {
 // Requests of sessions.
 const (
 	Ping       = `{"jsonrpc":"2.0","id":"mine","method":"ping"}`
-	Initialize = `{"jsonrpc":"2.0","id":"mine","method":"initialize","params":{"protocolVersion":"2025-11-25","capabilities":{},"clientInfo":{"name":"t","version":"1"}}}`
+	Initialize = `{"jsonrpc":"2.0","id":"mine","method":"initialize","params":{"protocolVersion":"2025-11-25","capabilities":` + Capabilities + `,"clientInfo":{"name":"t","version":"1"}}}`
 )
+
+// Capabilities are what the client of Initialize offers.
+const Capabilities = `{"elicitation":{},"roots":{},"sampling":{}}`
+
+// Offers are the capabilities of a client that may be asked, for a rejointest.Config without OnRequest.
+var Offers = map[string]any{"elicitation": struct{}{}, "roots": struct{}{}, "sampling": struct{}{}}
 
 // Secret marks what belongs to another user's session.
 const Secret = "s3cr3t-0f-an0ther-u5er"

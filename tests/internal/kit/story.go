@@ -67,7 +67,7 @@ func Exchange(wire string) string {
 // EventID is what the server writes, and clients do not look into: a stream, a sequence, and a primer's nonce.
 var EventID = regexp.MustCompile(`^[A-Za-z0-9_-]{22}\.([0-9]+)(\.[0-9a-z]+)?$`)
 
-// Events tells of the events of a stream.
+// Events tells of the events of a stream. What carries data has the name that deployed clients ask for; what does not has none.
 func Events(body string) string {
 	var words []string
 	for body != "" {
@@ -85,15 +85,19 @@ func Events(body string) string {
 		id, named := fields["id"]
 		data, some := fields["data"]
 		_, retry := fields["retry"]
+		event, hasName := fields["event"]
+		message := event == "message"
 		parts := EventID.FindStringSubmatch(id)
 		switch {
 		case named && parts == nil:
 			words = append(words, "strange("+id+")")
+		case hasName && !(message && some && data != ""):
+			words = append(words, "strange("+block+")")
 		case named && some && data == "" && retry && parts[2] != "":
 			words = append(words, "primer@"+parts[1])
-		case named && some && data != "" && !retry && parts[2] == "":
+		case message && named && data != "" && !retry && parts[2] == "":
 			words = append(words, parts[1]+":"+Shape(data))
-		case !named && some && !retry:
+		case message && !named && !retry:
 			words = append(words, "-:"+Shape(data))
 		case !named && !some && retry:
 			words = append(words, "retry")

@@ -1,0 +1,195 @@
+//go:build node
+
+package conformance_test
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+)
+
+// view names a sight: a client, a setting and a scenario.
+type view struct{ client, setting, scenario string }
+
+// album is all that was seen.
+type album map[view]sight
+
+const clientsIntro = `# Clients
+What clients that people run do behind rejoin. ` + "`make clients-table`" + ` writes this page by running each of them against servers with ` + "`NewApp`" + `,
+` + "`bridge/gosdk` and `bridge/mcpgo`, with `Eras` of `Legacy` and `Both`; `make clients`" + ` runs them again and compares.
+
+A client is *let go* when the server ends a stream before its time, having told the client when to come back (SEP-1699). It *polls* when it
+comes back to the stream of a call. One that was let go and never comes back waits for its own time-out, if it has one.
+
+## What they do
+Each client makes a quick call, one of two seconds with three reports of progress, one of 1.5 s under a ` + "`CloseAfter`" + ` of 300 ms, one whose tool
+calls ` + "`CloseStream`" + `, and keeps a session during which the server lets the standalone stream go three times.
+
+| client | behind | version | quick | slow | ` + "`CloseAfter` | `CloseStream`" + ` | standalone stream |
+|---|---|---|---|---|---|---|---|
+`
+
+// document is the page about the clients.
+func document(a album, met []customer) string {
+	var b strings.Builder
+	b.WriteString(clientsIntro)
+	for _, c := range met {
+		for _, same := range alike(func(in setting) string { return deeds(a, c.name, in) }) {
+			fmt.Fprintf(&b, "| %s | %s | %s |\n", c.name, together(same.in), same.what)
+		}
+	}
+	b.WriteString("\n## What they say they are\n`clientInfo` of initialize, or of the request in the modern era, and the header `User-Agent`.\n\n" +
+		"| client | clientInfo | User-Agent |\n|---|---|---|\n")
+	for _, c := range met {
+		info, agent := names(a, c.name)
+		if info = "`" + info + "`"; c.named {
+			info = "as its user names it"
+		}
+		fmt.Fprintf(&b, "| %s | %s | `%s` |\n", c.name, info, agent)
+	}
+	b.WriteString("\n## What they complain of\nThe first line of each error that a client reports, to a handler where it has one, or writes to stderr. Who is not listed is silent.\n\n" +
+		"| client | when | line |\n|---|---|---|\n")
+	for _, c := range met {
+		for _, of := range complaints(a, c.name) {
+			when := strings.Join(of.when, ", ")
+			if len(of.when) == len(scenarios()) {
+				when = "always"
+			}
+			fmt.Fprintf(&b, "| %s | %s | `%s` |\n", c.name, when, strings.ReplaceAll(of.line, "|", "\\|"))
+		}
+	}
+	return b.String()
+}
+
+// rowsOf are the rows of a document about one client.
+func rowsOf(doc, client string) (rows []string) {
+	for row := range strings.Lines(doc) {
+		if strings.HasPrefix(row, "| "+client+" |") {
+			rows = append(rows, row)
+		}
+	}
+	return rows
+}
+
+// names is what a client says that it is, the first time that it says so.
+func names(a album, client string) (info, agent string) {
+	for _, in := range settings() {
+		for _, what := range scenarios() {
+			if s := a[view{client, in.String(), what.name}]; s.info != "" {
+				return s.info, s.agent
+			}
+		}
+	}
+	return "", ""
+}
+
+// finding is something, and the settings in which it was found.
+type finding struct {
+	in   []setting
+	what string
+}
+
+// alike puts settings together in which the same was found.
+func alike(what func(setting) string) (found []finding) {
+	for _, in := range settings() {
+		w := what(in)
+		at := slices.IndexFunc(found, func(f finding) bool { return f.what == w })
+		if at < 0 {
+			at, found = len(found), append(found, finding{what: w})
+		}
+		found[at].in = append(found[at].in, in)
+	}
+	return found
+}
+
+// together names settings: by their era alone if no other of it is missing.
+func together(some []setting) string {
+	if len(some) == len(settings()) {
+		return "each"
+	}
+	var names []string
+	for _, era := range []string{", Legacy", ", Both"} {
+		var all, of []string
+		for _, in := range settings() {
+			if name := in.String(); strings.HasSuffix(name, era) {
+				all = append(all, name)
+				if slices.ContainsFunc(some, func(s setting) bool { return s.String() == name }) {
+					of = append(of, name)
+				}
+			}
+		}
+		if len(of) == len(all) {
+			of = []string{strings.TrimPrefix(era, ", ")}
+		}
+		names = append(names, of...)
+	}
+	return strings.Join(names, "; ")
+}
+
+// deeds are the cells of a client in a setting.
+func deeds(a album, client string, in setting) string {
+	see := func(scenario string) sight { return a[view{client, in.String(), scenario}] }
+	slow := see("slow")
+	progress := fmt.Sprintf(", progress %d of %d", slow.told, toTell)
+	if slow.told == 0 {
+		progress = ", no progress"
+	}
+	return strings.Join([]string{
+		slow.version, see("quick").end, slow.end + progress, polled(see("CloseAfter")), polled(see("CloseStream")), idled(see("idle")),
+	}, " | ")
+}
+
+func polled(s sight) string {
+	switch {
+	case s.letGo == 0:
+		return "not let go: " + s.end
+	case s.back == 0:
+		return "**never comes back**: " + s.end
+	default:
+		return "polls: " + s.end
+	}
+}
+
+func idled(s sight) string {
+	switch {
+	case s.end != endsWell:
+		return s.end
+	case !s.listens:
+		return "opens none"
+	case s.letGo == 0:
+		return "not let go"
+	case s.back < letGoes:
+		return "**never comes back**"
+	default:
+		return "comes back"
+	}
+}
+
+// complaint is a line that a client logs, and the scenarios in which it does.
+type complaint struct {
+	when []string
+	line string
+}
+
+// complaints are the lines that a client logs in each of the settings in which it does the same: what one of them has and the others do
+// not is chance.
+func complaints(a album, client string) (found []complaint) {
+	when := map[string][]string{}
+	for _, what := range scenarios() {
+		for _, same := range alike(func(in setting) string { return deeds(a, client, in) }) {
+			for _, text := range a[view{client, same.in[0].String(), what.name}].logs {
+				always := !slices.ContainsFunc(same.in, func(in setting) bool {
+					return !slices.Contains(a[view{client, in.String(), what.name}].logs, text)
+				})
+				if always && !slices.Contains(when[text], what.name) {
+					when[text] = append(when[text], what.name)
+				}
+			}
+		}
+	}
+	for _, text := range slices.Sorted(maps.Keys(when)) {
+		found = append(found, complaint{when[text], text})
+	}
+	return found
+}

@@ -1,0 +1,64 @@
+package core
+
+import "time"
+
+// reputation is what the world thinks of its client.
+type reputation struct {
+	proven, doubted bool
+	missed          int // since ever; two are as bad as more
+}
+
+// trusted reports whether the client is believed to come back.
+func (w *world) trusted() bool { return w.polls && !w.doubted }
+
+// late is when the client of a stream has failed to come back.
+func (w *world) late(l *log) time.Duration {
+	switch {
+	case w.proven, l.parting != sentAway, l.reader != nil, l.closing != nil, l.stranded, l.dropped, l.ended && l.sent >= len(l.msgs):
+		return never
+	}
+	return l.dueBack + 10*time.Second
+}
+
+// ticks lets what is due happen, and expects a word of doubt the first time that a client is late.
+func (w *world) ticks() []Out {
+	var due []*log
+	for _, l := range w.kept {
+		at := w.late(l)
+		if l.ended && l.policy.Retain > 0 && at != never { // nobody is waited for after that
+			at = min(at, max(l.endedAt, l.dueBack)+l.policy.Retain)
+		}
+		if at <= w.at() {
+			due = append(due, l)
+		}
+	}
+	news := len(due) > 0 && !w.draining && !w.doubted
+	for _, l := range due {
+		l.parting = missed
+		if !w.draining {
+			w.missed++
+		}
+	}
+	outs, said := w.step(In{Op: Tick}), 0
+	for _, o := range outs {
+		if o.Do == Doubt {
+			said++
+			w.must(w.byID[o.Stream].parting == missed, "doubt has a reason")
+		}
+	}
+	w.must(said == map[bool]int{true: 1}[news], "doubt is expressed once, when it begins: %d of %d", said, len(due))
+	return outs
+}
+
+// cameBack notes that the client asked for the stream of a request.
+func (w *world) cameBack(l *log) {
+	if l == w.standalone {
+		return
+	}
+	if l.parting != byItself && !l.dropped {
+		w.proven = true
+	}
+	if w.proven || w.missed < 2 {
+		w.doubted = false
+	}
+}

@@ -1,0 +1,12 @@
+package snippets
+
+import "github.com/rejoin-mcp/rejoin"
+
+// CanPoll knows a client that does not come back when it is let go.
+func CanPoll(app rejoin.App) (*rejoin.Server, error) {
+	return rejoin.NewServer(app, rejoin.Config{
+		CanPoll: func(client rejoin.ClientInfo, presumed bool) bool {
+			return presumed && client.Name != "My Assistant" // the AI SDK under another name
+		},
+	})
+}

@@ -1,0 +1,48 @@
+package show
+
+import (
+	"context"
+	"errors"
+	"net"
+	"net/http"
+	"time"
+
+	"github.com/rejoin-mcp/rejoin"
+)
+
+const (
+	pace     = 200 * time.Millisecond // of the tool's work
+	patience = 10 * time.Second       // with clients that have something to fetch when the server ends
+)
+
+// host serves until ctx ends. Then it takes nothing new, lets the calls that run come to their end and their clients fetch
+// what they are owed, and closes.
+func host(ctx context.Context, ln net.Listener, handler http.Handler, srv *rejoin.Server) error {
+	web := &http.Server{Handler: handler, ReadHeaderTimeout: patience}
+	failed := make(chan error, 1)
+	go func() { failed <- web.Serve(ln) }()
+	select {
+	case err := <-failed:
+		return err
+	case <-ctx.Done():
+	}
+	ctx = context.WithoutCancel(ctx)
+	drain, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	drained := srv.Drain(drain)
+	shutdown, cancel := context.WithTimeout(ctx, time.Second)
+	defer cancel()
+	return errors.Join(drained, web.Shutdown(shutdown))
+}
+
+// pause waits, or returns why ctx ended.
+func pause(ctx context.Context, d time.Duration) error {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}

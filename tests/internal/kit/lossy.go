@@ -1,0 +1,111 @@
+package kit
+
+import (
+	"context"
+	"sync"
+
+	"github.com/rejoin-mcp/rejoin/eventstore"
+)
+
+// LossyStore is a memory store whose engine can lose data, as one does that is restarted or replaced by a replica: what there is of
+// each log at that moment is gone but for its first events. Logs that begin later are as ever.
+type LossyStore struct {
+	eventstore.Store
+
+	mu    sync.Mutex
+	since int
+	keep  uint64
+	gone  bool
+	fail  error
+}
+
+// NewLossyStore returns one that has lost nothing yet.
+func NewLossyStore() *LossyStore {
+	return &LossyStore{Store: eventstore.NewMemory(eventstore.MemoryConfig{})}
+}
+
+// Lose loses all but the first events of each log. gone: the store says eventstore.ErrGone of them, which it should not.
+func (s *LossyStore) Lose(keep uint64, gone bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.since, s.keep, s.gone = s.since+1, keep, gone
+}
+
+// Fail makes every operation fail; nil: no more.
+func (s *LossyStore) Fail(err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.fail = err
+}
+
+func (s *LossyStore) Unwrap() eventstore.Store { return s.Store }
+
+func (s *LossyStore) Log(k eventstore.Key) eventstore.Log {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return &lossyLog{Log: s.Store.Log(k), s: s, since: s.since}
+}
+
+func (s *LossyStore) DropSession(ctx context.Context, session string) error {
+	if err := s.failure(); err != nil {
+		return err
+	}
+	return s.Store.DropSession(ctx, session)
+}
+
+func (s *LossyStore) failure() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.fail
+}
+
+type lossyLog struct {
+	eventstore.Log
+	s     *LossyStore
+	since int
+}
+
+// left is how much there is of the log, if some was lost.
+func (l *lossyLog) left() (last uint64, lost bool, err error) {
+	l.s.mu.Lock()
+	defer l.s.mu.Unlock()
+	switch {
+	case l.s.fail != nil:
+		return 0, false, l.s.fail
+	case l.since == l.s.since:
+		return 0, false, nil
+	case l.s.gone:
+		return 0, true, eventstore.ErrGone
+	}
+	return l.s.keep, true, nil
+}
+
+func (l *lossyLog) Append(ctx context.Context, seq uint64, data []byte, seal bool) error {
+	last, lost, err := l.left()
+	switch {
+	case err != nil:
+		return err
+	case lost:
+		return &eventstore.BehindError{Last: last}
+	}
+	return l.Log.Append(ctx, seq, data, seal)
+}
+
+func (l *lossyLog) Read(ctx context.Context, after uint64, buf []eventstore.Event) (int, eventstore.State, error) {
+	last, lost, err := l.left()
+	if err != nil {
+		return 0, eventstore.State{}, err
+	}
+	n, st, err := l.Log.Read(ctx, after, buf)
+	if lost && last < st.Last {
+		n, st.Last, st.Sealed = min(n, int(last-min(after, last))), last, false
+	}
+	return n, st, err
+}
+
+func (l *lossyLog) Drop(ctx context.Context) error {
+	if err := l.s.failure(); err != nil {
+		return err
+	}
+	return l.Log.Drop(ctx)
+}
