@@ -70,8 +70,9 @@ vuln: $(SCANNER) ## look for known vulnerabilities in what every module calls (n
 	tools/vuln/check $(SCANNER)
 
 .PHONY: nightly
-nightly: ## race tests and the conformance suite five times over, fuzz each target for two minutes, soak for one
+nightly: ## race tests and the conformance suite five times over, ends that cross by the thousand, fuzz each target for two minutes, soak for one
 	tools/race 5
+	tools/crossings 2000
 	TIMES=5 SCORE=yes conformance/run gosdkfixture $(REVISIONS)
 	TIMES=5 SCORE=yes conformance/run mcpgofixture $(REVISIONS)
 	tools/fuzz 2m

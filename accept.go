@@ -1,6 +1,7 @@
 package rejoin
 
 import (
+	"net/http"
 	"strconv"
 	"strings"
 )
@@ -33,6 +34,19 @@ func accepted(header []string) (json, stream bool) {
 		}
 	}
 	return forJSON.yes, forStream.yes
+}
+
+// acceptedMode is what the client of a request accepts.
+func acceptedMode(r *http.Request) (Mode, *refusal) {
+	switch json, stream := accepted(r.Header["Accept"]); {
+	case !json && !stream:
+		return Auto, &refuseAccept
+	case !stream:
+		return JSON, nil
+	case !json:
+		return SSE, nil
+	}
+	return Auto, nil
 }
 
 // preference is the verdict of the most specific range so far.

@@ -1,9 +1,11 @@
 package rejoin
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"net/http"
+	"time"
 
 	"github.com/rejoin-mcp/rejoin/internal/jsonrpc"
 )
@@ -24,7 +26,8 @@ type App interface {
 // Ended, with its context cancelled. No method may wait for a tool or for the client, and an app must not hold a lock of its own
 // that these methods take while it calls a method of Session or Call: those may call back.
 type AppSession interface {
-	// Request starts a request. The app calls Reply or Fail on c once, now or later, from any goroutine.
+	// Request starts a request. The app calls Reply or Fail on c once, now or later, from any goroutine: also where the request has ended
+	// meanwhile, when its handler has returned. Until then, or until nothing refers to c any more, it counts against Config.MaxConcurrent.
 	Request(c *Call)
 	// Notification delivers a notification, except notifications/cancelled, which cancels the context of its call.
 	Notification(n *Notification)
@@ -41,24 +44,35 @@ type Notification struct {
 	header http.Header
 }
 
-// notificationContext is what a notification is delivered with: the values of the request that brought it, and nothing of its end.
+// notificationContext is what a notification is delivered with: the values of the request that brought it, and the end of its session.
 type notificationContext struct {
-	context.Context
-	srv *Server
+	values context.Context // of the HTTP request; its end is not the notification's
+	s      *Session
 }
+
+func (c *notificationContext) Deadline() (time.Time, bool) { return time.Time{}, false }
+
+func (c *notificationContext) Done() <-chan struct{} { return c.s.Done() }
+
+func (c *notificationContext) Err() error { return c.s.lasting().Err() }
 
 func (c *notificationContext) Value(key any) any {
-	if _, ok := key.(serverKey); ok {
-		return c.srv
+	switch key.(type) {
+	case serverKey:
+		return c.s.srv
+	case *int: // package context asks so for what can end, and must not find the request
+		return c.s.lasting().Value(key)
 	}
-	return c.Context.Value(key)
+	return c.values.Value(key)
 }
 
-func newNotification(srv *Server, r *http.Request, m *jsonrpc.Message) *Notification {
-	return &Notification{ctx: notificationContext{context.WithoutCancel(r.Context()), srv}, msg: *m, header: r.Header}
+// newNotification makes one with bytes of its own: an app may keep it for long, and must not keep the whole body with it.
+func newNotification(s *Session, r *http.Request, m *jsonrpc.Message) *Notification {
+	own, _ := jsonrpc.Parse(bytes.Clone(m.Raw), maxJSONDepth) // it was parsed before
+	return &Notification{ctx: notificationContext{r.Context(), s}, msg: own, header: r.Header}
 }
 
-// Context carries the values of the HTTP request that brought the notification. It never ends.
+// Context carries the values of the HTTP request that brought the notification. It ends with the session, whose end is its cause.
 func (n *Notification) Context() context.Context { return &n.ctx }
 
 // Method is the notification's method.

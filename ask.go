@@ -41,6 +41,8 @@ func (s *Session) ask(c *Call, method string, params json.RawMessage, reply func
 	case err != nil:
 	case len(params) > maxEventBytes:
 		err = ErrTooLarge
+	case len(params) > 0 && !jsonrpc.Valid(params):
+		err = errInvalidParams
 	default:
 		m.data = jsonrpc.AppendRequest(nil, rawID, method, params)
 		err = s.send(m)

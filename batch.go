@@ -7,47 +7,86 @@ import (
 	"github.com/rejoin-mcp/rejoin/internal/jsonrpc"
 )
 
-// postBatch serves an array of messages, which only 2025-03-26 knows (JSON-RPC 2.0, section 6).
-func (s *Server) postBatch(w http.ResponseWriter, r *http.Request, ms []jsonrpc.Message) *conn {
-	n, f := s.session(r)
-	if n == nil {
-		s.refuse(w, f)
-		return nil
+// readBatch finds out what an array of messages wants, which only 2025-03-26 knows (JSON-RPC 2.0, section 6). Of one that has no session
+// nothing is kept.
+func (s *Server) readBatch(r *http.Request, in *incoming) (f *refusal) {
+	version, one := single(r.Header[versionHeader])
+	switch modern := core.IsModern(version); {
+	case !one:
+		return &refuseTwoVersions
+	case modern && s.cfg.Eras == Legacy:
+		return &refuseModern
+	case modern:
+		return &refuseBatch
 	}
-	requests, answers := 0, 0
-	for i := range ms {
+	if f = s.checkLegacy(version); f != nil {
+		return f
+	}
+	if in.session, f = s.session(r); f != nil {
+		if s.cfg.Eras == Both && modernBatch(in.body) { // to its client the session means nothing
+			return &refuseBatch
+		}
+		return f
+	}
+	if v, _ := core.Find(in.session.Version()); !v.Batches {
+		return &refuseBatch
+	}
+	for m, err := range jsonrpc.Batch(in.body, maxJSONDepth) {
 		switch {
-		case isModern(&ms[i]):
-			s.refuse(w, refuseModern)
-			return nil
-		case len(ms[i].ID) > maxIDBytes:
-			s.refuse(w, refuseLongID)
-			return nil
-		case ms[i].Kind == jsonrpc.Notification:
-		case ms[i].Kind != jsonrpc.Request:
+		case err != nil:
+			return malformed(r, err)
+		case len(in.batch) == maxBatch:
+			return &refuseLongBatch
+		}
+		in.batch = append(in.batch, m)
+	}
+	return s.sortBatch(r, in)
+}
+
+// sortBatch finds out what is in a batch.
+func (s *Server) sortBatch(r *http.Request, in *incoming) (f *refusal) {
+	requests, answers := 0, 0
+	for i := range in.batch {
+		switch m := &in.batch[i]; {
+		case isModern(m) && s.cfg.Eras == Both:
+			return &refuseBatch
+		case isModern(m):
+			return &refuseModern
+		case len(m.ID) > maxIDBytes:
+			return &refuseLongID
+		case m.Kind == jsonrpc.Notification:
+		case m.Kind != jsonrpc.Request:
 			answers++
-		case string(ms[i].Method) == "initialize":
-			s.refuse(w, badRequest("initialize must not be part of a batch"))
-			return nil
+		case string(m.Method) == "initialize":
+			return badRequest("initialize must not be part of a batch")
 		default:
 			requests++
 		}
 	}
-	v, _ := core.Find(n.Version())
 	switch {
-	case !v.Batches:
-		s.refuse(w, refuseBatch)
 	case requests == 0:
-		for i := range ms {
-			n.tell(r, &ms[i])
-		}
-		s.empty(w, http.StatusAccepted)
+		in.kind = toTell
+		return nil
 	case answers > 0:
-		s.refuse(w, badRequest("requests and responses must not be in one batch"))
-	default:
-		return s.postRequests(w, r, n, ms, true)
+		return badRequest("requests and responses must not be in one batch")
 	}
-	return nil
+	in.kind, in.id = toAsk, firstRequest(in.batch).ID
+	in.mode, f = acceptedMode(r)
+	return f
+}
+
+// modernBatch reports whether a message of a batch, as far as batches are read, belongs to the modern era, which has no batches.
+func modernBatch(body []byte) bool {
+	read := 0
+	for m, err := range jsonrpc.Batch(body, maxJSONDepth) {
+		if read++; err != nil || read > maxBatch {
+			return false
+		}
+		if isModern(&m) {
+			return true
+		}
+	}
+	return false
 }
 
 // firstRequest is the one of a batch that stands for all where there is room for one.

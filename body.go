@@ -4,14 +4,16 @@ import (
 	"bytes"
 	"errors"
 	"io"
+	"math"
 	"net/http"
-	"slices"
 	"strings"
 	"sync"
 )
 
-// maxUnpaid is how much memory a body is given on its word. Beyond that it doubles with what comes.
-const maxUnpaid = 64 << 10
+const (
+	firstBody = 4 << 10  // what a body is given on its word. From then on it gets a few times as much as has come
+	maxPooled = 64 << 10 // buffers that have grown beyond it are not kept
+)
 
 var bodies = sync.Pool{New: func() any { return new(bytes.Buffer) }}
 
@@ -22,9 +24,9 @@ func replay(body []byte) io.ReadCloser { return io.NopCloser(bytes.NewReader(bod
 // limit is not read. The part that was read is returned also with tooLarge and err, since the id of the request may be in it.
 func readBody(w http.ResponseWriter, r *http.Request, limit int64) (body []byte, tooLarge bool, err error) {
 	// A length is a claim: a middleware that decodes bodies may leave that of the encoded one, and a client that sends a byte now and then
-	// may claim as much as it likes. It only says how much memory to take at first, up to a bound, and where there is no limit not even that.
+	// may claim as much as it likes. It only says how much memory need not be taken, and where there is no limit not even that.
 	if n := r.ContentLength; n >= 0 && n <= limit {
-		body, err = readAll(r.Body, make([]byte, 0, min(n+1, maxUnpaid)), limit) // with room to see the end in
+		body, err = readAll(r.Body, n, limit)
 		if int64(len(body)) <= limit {
 			return overLimit(body, err)
 		}
@@ -37,10 +39,13 @@ func readBody(w http.ResponseWriter, r *http.Request, limit int64) (body []byte,
 		src = http.MaxBytesReader(w, src, limit)
 	}
 	buf := bodies.Get().(*bytes.Buffer) //nolint:forcetypeassert // the pool holds nothing else
-	defer bodies.Put(buf)
-	buf.Reset()
 	_, err = buf.ReadFrom(src)
-	return overLimit(bytes.Clone(buf.Bytes()), err)
+	body = bytes.Clone(buf.Bytes())
+	if buf.Cap() <= maxPooled {
+		buf.Reset()
+		bodies.Put(buf)
+	}
+	return overLimit(body, err)
 }
 
 // overLimit tells a limit, which may be a middleware's as well, from other ends of a body.
@@ -51,11 +56,17 @@ func overLimit(part []byte, err error) (body []byte, tooLarge bool, _ error) {
 	return part, false, err
 }
 
-// readAll is io.ReadAll into a slice that may be large enough already. It stops when there is more than limit.
-func readAll(r io.Reader, b []byte, limit int64) ([]byte, error) {
+// readAll is io.ReadAll for what is said to have n bytes. It stops when there is more than limit.
+func readAll(r io.Reader, n, limit int64) ([]byte, error) {
+	said := int(min(n, math.MaxInt-1)) + 1 // with room to see the end in
+	b := make([]byte, 0, min(said, firstBody))
 	for int64(len(b)) <= limit {
-		if len(b) == cap(b) {
-			b = slices.Grow(b, len(b)+1)
+		if have := len(b); have == cap(b) {
+			room := 2*have + 1
+			if have < said {
+				room = min(said, 8*have)
+			}
+			b = append(make([]byte, 0, room), b...)
 		}
 		n, err := r.Read(b[len(b):cap(b)])
 		b = b[:len(b)+n]

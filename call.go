@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"net/http"
+	"runtime"
 	"sync/atomic"
 
 	"github.com/rejoin-mcp/rejoin/core"
@@ -24,6 +25,7 @@ type Call struct {
 	task   bool // the request is task-augmented
 	first  bool // initialize
 	done   atomic.Bool
+	work   work
 	token  atomic.Pointer[[]byte] // progressToken, once somebody has looked for it
 }
 
@@ -77,14 +79,21 @@ func (c *Call) Raw() json.RawMessage { return c.msg.Raw }
 // Handle is what the tool gets from its context too.
 func (c *Call) Handle() *Handle { return &c.handle }
 
-// Reply records the response. Only the first Reply or Fail counts; later ones return ErrEnded. result must be valid JSON.
+// Reply records the response. Only the first Reply or Fail counts; later ones return ErrEnded, and so does one that comes after the end of
+// the request. It is due all the same: until then the request counts as one that is being worked on. A result that is not JSON is replaced by an
+// internal error, and logged.
 func (c *Call) Reply(result json.RawMessage) error {
+	c.work.returned(c)
 	if !c.done.CompareAndSwap(false, true) {
 		return ErrEnded
 	}
 	if len(result) > maxEventBytes {
 		c.s.srv.log.Error("rejoin: response over 16 MiB replaced by an error", "method", c.method, "session", c.s.ref, "bytes", len(result))
 		return c.respondError(Errorf(CodeInternal, "the response is over 16 MiB"))
+	}
+	if len(result) > 0 && !jsonrpc.Valid(result) {
+		c.s.srv.log.Error("rejoin: a result that is not valid JSON replaced by an error", "method", c.method, "session", c.s.ref)
+		return c.respondError(Errorf(CodeInternal, "internal error"))
 	}
 	switch {
 	case c.method == "tools/list":
@@ -98,8 +107,10 @@ func (c *Call) Reply(result json.RawMessage) error {
 	return c.respond(jsonrpc.AppendResult(make([]byte, 0, len(c.id)+len(result)+40), []byte(c.id), result))
 }
 
-// Fail records an error response. nil is an internal error.
+// Fail records an error response. nil is an internal error. Where err.Data is not valid JSON in UTF-8, the client gets its text as a JSON string,
+// and that is logged once.
 func (c *Call) Fail(err *Error) error {
+	c.work.returned(c)
 	if err == nil {
 		err = Errorf(CodeInternal, "internal error")
 	}
@@ -110,7 +121,12 @@ func (c *Call) Fail(err *Error) error {
 }
 
 func (c *Call) respondError(e *Error) error {
-	err := c.respond(jsonrpc.AppendError(nil, []byte(c.id), e.Code, e.Message, e.Data))
+	data := e.Data
+	if len(data) > 0 && !jsonrpc.Valid(data) { // it would spoil the whole message, and in a batch those of others
+		c.s.srv.logInvalidData(c)
+		data = jsonrpc.AppendString(nil, string(data))
+	}
+	err := c.respond(jsonrpc.AppendError(nil, []byte(c.id), e.Code, e.Message, data))
 	if c.first {
 		c.s.end(core.OpenFailure)
 	}
@@ -124,4 +140,77 @@ func (c *Call) respond(data []byte) error {
 	c.ctx.cancel(context.Canceled)
 	c.s.failAsks(c, ErrEnded)
 	return err
+}
+
+// work says whether the app still has a call, also where its request has ended. An app that ignores the end of a context works on, and what a
+// client could start by cancelling what it has started would have no bound.
+type work struct {
+	state atomic.Uint32
+	lost  runtime.Cleanup
+}
+
+const (
+	waiting  uint32 = iota // the app has not seen the call
+	orphaned               // and its request has ended
+	working                // the app has it
+	stale                  // and its request has ended: it is counted
+	returned               // the app has answered
+)
+
+// tally counts calls whose request has ended and whose app has not answered, in a session and in its server. It is apart from both: it must
+// not keep what it counts.
+type tally struct {
+	n   atomic.Int64
+	all *atomic.Int64
+}
+
+func (t *tally) add(n int64) {
+	t.n.Add(n)
+	t.all.Add(n)
+}
+
+func (t *tally) count() int {
+	if t == nil {
+		return 0
+	}
+	return int(t.n.Load())
+}
+
+// begin notes that the app is about to be given the call.
+func (w *work) begin(c *Call) {
+	if w.state.CompareAndSwap(waiting, working) {
+		return
+	}
+	c.s.mu.Lock()
+	defer c.s.mu.Unlock()
+	w.state.CompareAndSwap(orphaned, working)
+	w.ended(c)
+}
+
+// ended notes that the request has ended without the app. Under the session's lock.
+func (w *work) ended(c *Call) {
+	if w.state.CompareAndSwap(waiting, orphaned) || w.state.Load() != working {
+		return
+	}
+	s := c.s
+	if s.stale == nil {
+		s.stale = &tally{all: s.srv.stale}
+	}
+	s.stale.add(1)
+	// An app that has let go of the call, and so can never answer, has ended with it.
+	w.lost = runtime.AddCleanup(c, func(t *tally) { t.add(-1) }, s.stale)
+	if !w.state.CompareAndSwap(working, stale) { // it answers just now
+		w.lost.Stop()
+		s.stale.add(-1)
+	}
+}
+
+// returned notes that the app has answered, whoever may be there for it.
+func (w *work) returned(c *Call) {
+	if w.state.Swap(returned) != stale {
+		return
+	}
+	w.lost.Stop()
+	c.s.stale.add(-1)
+	runtime.KeepAlive(c)
 }

@@ -43,12 +43,19 @@ type Config struct {
 	WriteTimeout   time.Duration // per write. Defaults to 30 s.
 	StoreTimeout   time.Duration // per operation of the event store. Defaults to 5 s.
 
-	MaxBodyBytes int64 // Defaults to 4 MiB.
-	// MaxSessions bounds the sessions. Where there are as many, a new one takes the place of the oldest whose client has sent nothing since
-	// initialize for 30 s, and in which nothing happens; without such a one it is refused (503). Defaults to 10,000.
+	// MaxBodyBytes bounds a POST's body. An initialize has at most 64 KiB, and a batch 1,000 messages, whatever it is. Defaults to 4 MiB.
+	MaxBodyBytes int64
+	// MaxSessions bounds the sessions. Where there are as many, a new one takes the place of one in which nothing runs, no connection is open, no
+	// result waits to be fetched and no question is open: of the oldest whose client has sent nothing since initialize for 30 s, else of the one
+	// that has been idle for longest, if that is 5 min. Without such a one it is refused (503). Sessions whose client has sent nothing drive idle
+	// ones out only as long as they are less than half. Where Principal is set, each principal may hold as many sessions as there are places left,
+	// so a single one half of them; what it opens beyond takes the place of one of its own, as above, or is refused. As many handlers may, in the
+	// whole server, work on requests that have ended: with more, no session is opened and no request of the modern era begins (503).
+	// Defaults to 10,000.
 	MaxSessions int
 	// MaxConcurrent bounds the requests in flight in a session. Pings take none of these places, as long as no more than 16 of them are
-	// unanswered. Defaults to 64.
+	// unanswered. Four times as many may be worked on, with those that have ended (cancelled, say) and whose handlers have not returned. Over
+	// either bound a request is refused (429). Defaults to 64.
 	MaxConcurrent int
 	NoStandalone  bool // answer a GET without Last-Event-ID with 405
 
@@ -130,9 +137,12 @@ const (
 	maxJSONDepth   = 256
 	maxIDBytes     = 1 << 10 // a request's id, which outlives the request, and a progress token
 	// maxSpellingBytes is how long an id can be where a client names a request again, with each byte of it escaped.
-	maxSpellingBytes = 6 * maxIDBytes
-	maxEnded         = 256  // ended streams that a session keeps: they have memory to themselves, and the collector looks at each
-	maxRemembered    = 1000 // dropped ones that it remembers
+	maxSpellingBytes   = 6 * maxIDBytes
+	maxBatch           = 1000      // messages
+	maxInitializeBytes = 64 << 10  // its body: sessions and SDKs keep parts of it
+	maxKeptIDBytes     = 128 << 10 // ids of ended requests that a session keeps, and as many of dropped ones
+	maxEnded           = 256       // ended streams that a session keeps: they have memory to themselves, and the collector looks at each
+	maxRemembered      = 1000      // dropped ones that it remembers
 )
 
 // resolve fills in the defaults and names all contradictions together.

@@ -147,6 +147,14 @@ func (c *conn) close() {
 	conns.Put(c)
 }
 
+// end closes a connection that was served so far. A session that it was to open is ended if its client does not know it.
+func (c *conn) end(how outcome) {
+	if c.opens && how != answered {
+		c.s.end(core.OpenFailure)
+	}
+	c.close()
+}
+
 // forget makes a connection ready for its next use.
 func (c *conn) forget() {
 	c.id, c.s, c.out, c.woken, c.st, c.stream, c.opens, c.orders, c.pos = 0, nil, writer{}, nil, nil, core.StreamID{}, false, orders{}, 0

@@ -155,7 +155,7 @@ func BenchmarkProgress(b *testing.B) {
 // TestIdleSessionsAreSmall: a session that does nothing holds little, however much its client sent to open it. Others run beside this, so
 // the limit is far from what is measured, and far below what the bodies are.
 func TestIdleSessionsAreSmall(t *testing.T) {
-	const sessions, body, limit = 300, 64 << 10, 16 << 10
+	const sessions, body, limit = 300, 60 << 10, 16 << 10
 	b := newBench(t, Policy{}, echoCall)
 	open := `{"jsonrpc":"2.0","id":0,"method":"initialize","params":{"protocolVersion":"2025-11-25","capabilities":{"experimental":{"x":"` +
 		strings.Repeat("x", body) + `"}},"clientInfo":{"name":"t","version":"1"}}}`

@@ -22,6 +22,8 @@ type pass struct {
 	seal      bool
 
 	released []message
+	yield    eventstore.Log // what was written of it may go, up to yieldTo
+	yieldTo  uint64
 	cancels  []verdict
 	drops    []eventstore.Log
 	doubt    bool
@@ -121,6 +123,9 @@ func (s *Session) obey(o *core.Out, msg *message, p *pass) {
 		p.released, st.held = st.held, nil
 	case core.CancelApp:
 		if c := s.streams[o.Index].call(o.ID); c != nil {
+			if o.Reason != core.Terminated { // what an app has ended it need not answer
+				c.work.ended(c)
+			}
 			p.cancels = append(p.cancels, verdict{call: c, why: o.Reason})
 		}
 	case core.Fail:
@@ -129,6 +134,8 @@ func (s *Session) obey(o *core.Out, msg *message, p *pass) {
 		p.stranded = append(p.stranded, s.streams[o.Index].calls...)
 	case core.Doubt:
 		p.doubt = true
+	case core.Yield:
+		p.yield, p.yieldTo = s.streams[o.Index].log, o.Seq
 	case core.DropLog:
 		st := s.streams[o.Index]
 		s.streams[o.Index], st.dropped = nil, true
@@ -144,9 +151,6 @@ func (s *Session) obey(o *core.Out, msg *message, p *pass) {
 		p.app = s.app
 		if s.timer != nil {
 			s.timer.Stop()
-		}
-		if s.done != nil {
-			close(s.done)
 		}
 	}
 }
@@ -268,6 +272,9 @@ func (s *Session) finish(p *pass) {
 			}
 		})
 	}
+	if p.yield != nil {
+		s.srv.mark(p.yield, eventstore.Mark{Written: p.yieldTo, Acked: p.yieldTo})
+	}
 	for _, m := range p.released {
 		s.srv.aside(func() { _ = s.send(m) })
 	}
@@ -281,6 +288,7 @@ func (s *Session) finish(p *pass) {
 		s.srv.aside(func() { s.srv.dropLog(log) })
 	}
 	if p.ended != core.NoReason {
+		s.lifeOver()
 		s.srv.forget(s)
 		if p.ended == core.Moved { // what the store has of it is another process's now
 			s.srv.logMoved(s)

@@ -52,6 +52,8 @@ var (
 	ErrFull = eventstore.ErrFull
 )
 
+var errInvalidParams = errors.New("rejoin: params are not valid JSON")
+
 // Causes of a call's context.
 var (
 	ErrCancelled    = errors.New("rejoin: cancelled by the client")

@@ -7,73 +7,58 @@ import (
 	"github.com/rejoin-mcp/rejoin/core"
 )
 
-// serveGet opens the standalone stream, or resumes any stream: resumption is always a GET, however the stream began (SEP-1699).
-func (s *Server) serveGet(w http.ResponseWriter, r *http.Request) {
-	c := s.openGet(w, r)
-	if c == nil {
-		return
+// readGet finds the stream that a GET asks for: the standalone stream, or any that it resumes. Resumption is always a GET, however the
+// stream began (SEP-1699).
+func (s *Server) readGet(r *http.Request, in *incoming) (f *refusal) {
+	in.kind = toListen
+	if f = s.readVersion(r); f != nil {
+		return f
 	}
-	defer c.close()
-	if how, why := c.run(r.Context()); how == refused {
-		s.refuseGet(w, why)
+	if _, stream := accepted(r.Header["Accept"]); !stream {
+		return &refuseNoStream
 	}
-}
-
-func (s *Server) refuseGet(w http.ResponseWriter, why core.Reason) {
-	if why == core.NothingLeft {
-		// The SSE standard's way to say: do not reconnect.
-		w.Header().Set("Content-Type", "text/event-stream")
-		s.empty(w, http.StatusNoContent)
-		return
-	}
-	s.refuse(w, refusalOf(why))
-}
-
-// openGet finds the session of a GET, and registers the connection with it. Nil: it was refused.
-func (s *Server) openGet(w http.ResponseWriter, r *http.Request) *conn {
-	if f, ok := s.checkGet(r); !ok {
-		s.refuse(w, f)
-		return nil
-	}
-	n, f := s.session(r)
-	if n == nil {
-		s.refuse(w, f)
-		return nil
+	if in.session, f = s.session(r); f != nil {
+		return f
 	}
 	cursor, one := single(r.Header[cursorHeader])
 	if !one {
-		s.refuse(w, badRequest("two different values of Last-Event-ID"))
-		return nil
+		return badRequest("two different values of Last-Event-ID")
 	}
-	in := core.In{Op: core.Get, Nonce: rand.Uint64(), Rand: rand.Uint32()} //nolint:gosec // the stream's name is the secret
+	in.get = core.In{Op: core.Get, Nonce: rand.Uint64(), Rand: rand.Uint32()} //nolint:gosec // the stream's name is the secret
 	if cursor != "" {
-		in.Flags |= core.HasCursor
+		in.get.Flags |= core.HasCursor
 		var ok bool
-		if in.Stream, in.Seq, ok = parseEventID(cursor); !ok {
-			s.refuse(w, refusalOf(core.Unknown))
-			return nil
+		if in.get.Stream, in.get.Seq, ok = parseEventID(cursor); !ok {
+			return refusalOf(core.Unknown)
 		}
 	}
-	return n.openGet(w, r, &in)
+	return nil
 }
 
-func (s *Server) checkGet(r *http.Request) (refusal, bool) {
-	version, _ := single(r.Header[versionHeader])
+// readDelete finds the session that a DELETE ends.
+func (s *Server) readDelete(r *http.Request, in *incoming) (f *refusal) {
+	in.kind = toEnd
+	if f = s.readVersion(r); f == nil {
+		in.session, f = s.session(r)
+	}
+	return f
+}
+
+// readVersion refuses a verb that the version of a request does not have, and what is no version.
+func (s *Server) readVersion(r *http.Request) *refusal {
+	version, one := single(r.Header[versionHeader])
 	switch {
 	case s.cfg.Eras == Modern, core.IsModern(version) && s.cfg.Eras == Both:
-		return refuseLegacyMethod(http.MethodGet), false
+		return refuseLegacyMethod(r.Method)
 	case core.IsModern(version):
-		return refuseModern, false
+		return &refuseModern
+	case !one:
+		return &refuseTwoVersions
 	}
-	if f, ok := s.checkVersion(r); !ok {
-		return f, false
-	}
-	if _, stream := accepted(r.Header["Accept"]); !stream {
-		return refusal{status: http.StatusNotAcceptable, code: CodeInvalidRequest, message: "Accept must allow text/event-stream"}, false
-	}
-	return refusal{}, true
+	return s.checkLegacy(version)
 }
 
+// openGet registers the connection of a GET with its session.
 func (n *Session) openGet(w http.ResponseWriter, r *http.Request, in *core.In) *conn {
 	out := newWriter(w, n.srv.cfg.WriteTimeout)
 	if !out.canFlush() {
@@ -101,27 +86,4 @@ func (n *Session) openGet(w http.ResponseWriter, r *http.Request, in *core.In) *
 		n.heard()
 	}
 	return c
-}
-
-// serveDelete ends a session.
-func (s *Server) serveDelete(w http.ResponseWriter, r *http.Request) {
-	version, _ := single(r.Header[versionHeader])
-	f, ok := s.checkVersion(r)
-	switch {
-	case s.cfg.Eras == Modern, core.IsModern(version) && s.cfg.Eras == Both:
-		f, ok = refuseLegacyMethod(http.MethodDelete), false
-	case core.IsModern(version):
-		f, ok = refuseModern, false
-	}
-	if !ok {
-		s.refuse(w, f)
-		return
-	}
-	n, f := s.session(r)
-	if n == nil {
-		s.refuse(w, f)
-		return
-	}
-	n.end(core.Deleted)
-	s.empty(w, http.StatusNoContent)
 }

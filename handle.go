@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/rejoin-mcp/rejoin/core"
+	"github.com/rejoin-mcp/rejoin/internal/jsonrpc"
 )
 
 // Handle is a tool's hold on the stream of its own request. Its methods never wait for the network, except the two that take a
@@ -227,14 +228,14 @@ func marshalParams(params any) (json.RawMessage, error) {
 	case nil:
 		return nil, nil
 	case json.RawMessage:
-		return p, nil
+		return checkParams(p)
 	case []byte: // which would become a string, and params are never one
-		return p, nil
+		return checkParams(p)
 	case *json.RawMessage: // boxed without an allocation
 		if p == nil {
 			return nil, nil
 		}
-		return *p, nil
+		return checkParams(*p)
 	}
 	raw, err := json.Marshal(params)
 	if err != nil {
@@ -244,4 +245,12 @@ func marshalParams(params any) (json.RawMessage, error) {
 		return nil, nil
 	}
 	return raw, nil
+}
+
+// checkParams refuses what would make the client's parser fail, and its whole session with it.
+func checkParams(params json.RawMessage) (json.RawMessage, error) {
+	if len(params) > 0 && !jsonrpc.Valid(params) {
+		return nil, errInvalidParams
+	}
+	return params, nil
 }

@@ -128,7 +128,7 @@ var errCatchingUp = errors.New("the store has not been given all that it missed 
 
 // record keeps an event in the store, or where that fails in memory, and returns the log that has it. It is called without the lock.
 // ErrFull: neither has room. eventstore.ErrFenced. ErrSessionEnded: the stream was dropped meanwhile.
-func (s *Session) record(st *stream, seq uint64, data []byte, seal bool) (eventstore.Log, error) {
+func (s *Session) record(st *stream, seq uint64, data []byte, seal, urgent bool) (eventstore.Log, error) {
 	log := st.log // only the appender sets it
 	if log == nil {
 		log = s.srv.cfg.Store.Log(s.logKey(st))
@@ -136,7 +136,7 @@ func (s *Session) record(st *stream, seq uint64, data []byte, seal bool) (events
 	local, _ := log.(*localLog)
 	if local == nil {
 		began := s.clock()
-		err := s.appendTo(log, seq, data, seal)
+		err := s.appendTo(log, seq, data, seal, urgent)
 		switch {
 		case err == nil, errors.Is(err, eventstore.ErrFenced), errors.Is(err, eventstore.ErrFull) && !seal:
 			return log, err
@@ -149,7 +149,7 @@ func (s *Session) record(st *stream, seq uint64, data []byte, seal bool) (events
 		began := s.clock()
 		err := s.catchUp(local)
 		if err == nil {
-			err = s.appendTo(local.base, seq, data, seal)
+			err = s.appendTo(local.base, seq, data, seal, urgent)
 			if errors.Is(err, eventstore.ErrFull) && !seal {
 				return local, err
 			}
@@ -185,7 +185,7 @@ func (s *Session) catchUp(l *localLog) error {
 		if time.Since(began) > maxCatchUp {
 			return errCatchingUp
 		}
-		if err := s.appendTo(l.base, e.Seq, e.Data, false); err != nil {
+		if err := s.appendTo(l.base, e.Seq, e.Data, false, false); err != nil {
 			return err
 		}
 		l.caught = e.Seq

@@ -4,6 +4,7 @@ import (
 	"context"
 	"net/http"
 	"strings"
+	"sync"
 
 	"github.com/rejoin-mcp/rejoin/core"
 	"github.com/rejoin-mcp/rejoin/internal/jsonrpc"
@@ -26,37 +27,27 @@ func isModern(m *jsonrpc.Message) bool {
 	return modern
 }
 
-// modernBatch reports whether a message of a batch belongs to the modern era, which has no batches.
-func modernBatch(ms []jsonrpc.Message) bool {
-	for i := range ms {
-		if isModern(&ms[i]) {
-			return true
-		}
-	}
-	return false
-}
-
-// checkModern lets a modern request through to the app's handler, which knows its versions: a zero status. What no version of that era can be,
+// checkModern lets a modern request through to the app's handler, which knows its versions. What no version of that era can be,
 // in the header or else in the body, is refused here, as that era has it.
-func (s *Server) checkModern(version string, declared []byte) (refusal, bool) {
+func (s *Server) checkModern(version string, declared []byte) *refusal {
 	if _, known := core.Find(version); known || version == "" {
 		if declared == nil {
-			return refusal{}, false
+			return nil
 		}
 		version, _ = jsonrpc.Unquote(declared)
 	}
 	if core.IsModern(version) {
-		return refusal{}, false
+		return nil
 	}
 	data := strings.TrimSuffix(s.supported(), "}") + `,"requested":` + string(jsonrpc.AppendString(nil, version[:min(len(version), 64)])) + "}"
-	return refusal{
+	return &refusal{
 		status: http.StatusBadRequest, code: codeVersion, data: data, message: "unknown protocol version; this server speaks those in data.supported",
-	}, false
+	}
 }
 
 // serveModern hands a request of the modern era to the app's own handler, with its body as it came. It has no session, so it ends
 // with its connection, or with the server. The handler has a goroutine of its own, which this one outlives.
-func (s *Server) serveModern(w http.ResponseWriter, r *http.Request, m *jsonrpc.Message, body []byte) {
+func (s *Server) serveModern(w http.ResponseWriter, r *http.Request, m *jsonrpc.Message, body []byte) *refusal {
 	running, life := &s.modern, s.life
 	if string(m.Method) == "subscriptions/listen" { // it has no end of its own, so a drain ends it instead of waiting
 		running, life = &s.listens, s.listening
@@ -67,8 +58,10 @@ func (s *Server) serveModern(w http.ResponseWriter, r *http.Request, m *jsonrpc.
 		s.nudge()
 	}()
 	if s.draining.Load() {
-		s.refuse(w, refuseDraining.withID(m.ID))
-		return
+		return &refuseDraining
+	}
+	if s.overworked() {
+		return &refuseOverworked
 	}
 	ctx, cancel := context.WithCancelCause(context.WithValue(ContextWithServer(r.Context(), s), handleKey{}, &Handle{modern: s}))
 	defer cancel(nil)
@@ -76,14 +69,28 @@ func (s *Server) serveModern(w http.ResponseWriter, r *http.Request, m *jsonrpc.
 
 	out := newModernResponse(s, w, r, m.ID, cancel)
 	ended := make(chan struct{})
+	returned := s.mindful(ctx)
 	defer func() { // also where a middleware's writer has panicked: the handler must not outlive its request
 		cancel(nil)
 		close(out.in.over)
 		<-ended
+		returned()
 	}()
 	go out.handle(s.app.Modern(), modernRequest(r.WithContext(ctx), body), ended)
 	out.run(ended)
+	returned()
 	out.finish(ctx)
+	return nil
+}
+
+// mindful counts a handler that has not returned when ctx ends, until returned is called.
+func (s *Server) mindful(ctx context.Context) (returned func()) {
+	stop := context.AfterFunc(ctx, func() { s.stale.Add(1) })
+	return sync.OnceFunc(func() {
+		if !stop() {
+			s.stale.Add(-1)
+		}
+	})
 }
 
 // modernRequest makes a request, which is ours alone, what the app's handler gets: the body that was checked, and nothing that only means

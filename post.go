@@ -16,156 +16,196 @@ const (
 	cursorHeader  = "Last-Event-Id"
 )
 
-// servePost reads first and refuses then: a refusal must carry the request's id. While it waits for an answer there is little on its
-// stack.
-func (s *Server) servePost(w http.ResponseWriter, r *http.Request) {
-	c := s.openPost(w, r)
-	if c == nil {
-		return
-	}
-	how := lost // if user code panics; net/http ends the connection
-	defer func() { c.endPost(how) }()
-	var why core.Reason
-	if how, why = c.run(r.Context()); how == refused {
-		s.refusePost(w, c.first, why)
-	}
+// incoming is a request that was read and may be served. Nothing of it has been done yet.
+type incoming struct {
+	kind    kind
+	id      []byte   // what a refusal carries; nil: null
+	session *Session // nil: it opens one, or belongs to the modern era
+	mode    Mode     // what its client accepts, where there are requests; Auto: anything
+	one     [1]jsonrpc.Message
+	batch   []jsonrpc.Message // instead of one
+	body    []byte            // of a POST, as it came
+	get     core.In           // of a GET
 }
 
-func (s *Server) refusePost(w http.ResponseWriter, id []byte, why core.Reason) {
-	if why == core.Cancelled {
-		s.empty(w, http.StatusAccepted)
-		return
+// kind is what a request wants.
+type kind uint8
+
+const (
+	toOpen   kind = iota // initialize
+	toAsk                // at least one request of a session
+	toTell               // notifications or answers, and no request
+	toListen             // the standalone stream, or any stream that is resumed
+	toEnd                // the end of its session
+	toModern             // a request of the modern era
+)
+
+// messages are those of a POST, whether it is one or a batch.
+func (in *incoming) messages() []jsonrpc.Message {
+	if in.batch != nil {
+		return in.batch
 	}
-	s.refuse(w, refusalOf(why).withID(refusedID(why, id)))
+	return in.one[:]
 }
 
-// endPost closes the connection of a POST. A session that it was to open is ended if its client does not know it.
-func (c *conn) endPost(how outcome) {
-	if c.opens && how != answered {
-		c.s.end(core.OpenFailure)
+// read finds out what a request wants, or why it is refused. What costs more than its headers is looked at last.
+func (s *Server) read(w http.ResponseWriter, r *http.Request, in *incoming) *refusal {
+	if why := s.guard.check(r); why != "" {
+		return &refusal{status: http.StatusForbidden, code: CodeInvalidRequest, message: why}
 	}
-	c.close()
+	switch r.Method {
+	case http.MethodPost:
+		return s.readPost(w, r, in)
+	case http.MethodGet:
+		return s.readGet(r, in)
+	case http.MethodDelete:
+		return s.readDelete(r, in)
+	}
+	if s.cfg.Eras == Modern {
+		return &refuseModernMethod
+	}
+	return &refuseMethod
 }
 
-// openPost does what a POST asks for, but for waiting. Nil: it is answered, else the connection that waits.
-func (s *Server) openPost(w http.ResponseWriter, r *http.Request) *conn {
+// readPost reads a body whole before it refuses: a refusal must carry the request's id. A single message is parsed for that, which takes no
+// memory; a batch, not before everything else is known to be right.
+func (s *Server) readPost(w http.ResponseWriter, r *http.Request, in *incoming) *refusal {
 	body, tooLarge, err := readBody(w, r, s.cfg.MaxBodyBytes)
-	if err != nil { // the client has stopped sending, and may read all the same
-		m, _ := jsonrpc.Parse(body, maxJSONDepth)
-		s.refuse(w, badRequest("the body could not be read").withID(m.ID))
-		return nil
-	}
+	in.body = body
 	batch := jsonrpc.IsBatch(body)
-	var m jsonrpc.Message
-	var ms []jsonrpc.Message
-	if batch {
-		ms, err = jsonrpc.ParseBatch(nil, body, maxJSONDepth)
-	} else {
-		m, err = jsonrpc.Parse(body, maxJSONDepth)
+	var parse error
+	if !batch {
+		in.one[0], parse = jsonrpc.Parse(body, maxJSONDepth)
+		in.id = in.one[0].ID
 	}
-	f, ok := s.checkPost(r, &m, ms, tooLarge, err)
 	switch {
-	case !ok && f.status == 0: // the modern era's
-		s.serveModern(w, r, &m, body)
-	case !ok:
-		s.refuse(w, f.withID(m.ID))
-	case batch:
-		return s.postBatch(w, r, ms)
-	case m.Kind == jsonrpc.Request && string(m.Method) == "initialize":
-		return s.postInitialize(w, r, m)
-	default:
-		n, f := s.session(r)
-		switch {
-		case n == nil && f.status == http.StatusNotFound:
-			s.refuse(w, f) // always with a null id: what is dead for one is dead for all
-		case n == nil:
-			s.refuse(w, f.withID(m.ID))
-		case m.Kind == jsonrpc.Request:
-			return s.postRequests(w, r, n, []jsonrpc.Message{m}, false)
-		default:
-			n.tell(r, &m)
-			s.empty(w, http.StatusAccepted)
-		}
-	}
-	return nil
-}
-
-// checkPost checks what needs no session, of a message or of a batch. A zero status: the request belongs to the modern era.
-func (s *Server) checkPost(r *http.Request, m *jsonrpc.Message, batch []jsonrpc.Message, tooLarge bool, parse error) (refusal, bool) {
-	version, one := single(r.Header[versionHeader])
-	declared, modern := modernMeta(m)
-	modern = modern || core.IsModern(version) || s.cfg.Eras == Both && modernBatch(batch)
-	switch {
+	case err != nil: // the client has stopped sending, and may read all the same
+		return &refuseUnread
 	case tooLarge:
-		return refusal{
-			status: http.StatusRequestEntityTooLarge, code: CodeInvalidRequest, message: "the body is too large (Config.MaxBodyBytes, or a middleware's limit)",
-		}, false
+		return &refuseLargeBody
+	case headerBytes(r.Header) > maxHeaderBytes:
+		return &refuseLongHeader
 	case !isJSON(r.Header.Get("Content-Type")):
-		return refusal{
-			status: http.StatusUnsupportedMediaType, code: CodeInvalidRequest, message: "Content-Type must be application/json",
-		}, false
-	case parse != nil && encoded(r.Header["Content-Encoding"]): // where a middleware has decoded it, the header may still be there
-		return refusal{
-			status: http.StatusUnsupportedMediaType, code: CodeInvalidRequest, message: "Content-Encoding is not supported: send the body as it is",
-			encoding: "identity",
-		}, false
+		return &refuseType
 	case parse != nil:
-		return malformed(parse), false
-	case len(m.ID) > maxIDBytes:
-		return refuseLongID, false
-	case !one:
-		return refuseTwoVersions, false
-	case modern && s.cfg.Eras == Legacy:
-		return refuseModern, false
-	case modern && batch != nil:
-		return refuseBatch, false
-	case modern:
-		return s.checkModern(version, declared)
-	case s.cfg.Eras == Modern:
-		f := badRequest("this server speaks only versions from " + core.FirstModern + " on (Config.Eras)")
-		f.data = s.supported()
-		return f, false
+		return malformed(r, parse)
+	case len(in.id) > maxIDBytes:
+		return &refuseLongID
+	case batch:
+		return s.readBatch(r, in)
 	}
-	return s.checkVersion(r)
+	return s.readMessage(r, in)
 }
 
-// malformed is what Parse found.
-func malformed(parse error) refusal {
+// malformed refuses what is no message.
+func malformed(r *http.Request, parse error) *refusal {
+	if encoded(r.Header["Content-Encoding"]) { // where a middleware has decoded it, the header may still be there
+		return &refuseEncoding
+	}
 	if syntax, ok := errors.AsType[*jsonrpc.Error](parse); ok {
-		return refusal{status: http.StatusBadRequest, code: syntax.Code, message: syntax.Reason}
+		return &refusal{status: http.StatusBadRequest, code: syntax.Code, message: syntax.Reason}
 	}
 	return badRequest("%v", parse) // Parse has no other errors
 }
 
-// checkVersion refuses a version header that names no known version, or two. Another one than the session's is accepted, and means nothing:
-// the session's rules were agreed on in initialize.
-func (s *Server) checkVersion(r *http.Request) (refusal, bool) {
+// readMessage finds out what a single message wants.
+func (s *Server) readMessage(r *http.Request, in *incoming) (f *refusal) {
+	m := &in.one[0]
 	version, one := single(r.Header[versionHeader])
-	if !one {
-		return refuseTwoVersions, false
+	declared, modern := modernMeta(m)
+	switch modern = modern || core.IsModern(version); {
+	case !one:
+		return &refuseTwoVersions
+	case modern && s.cfg.Eras == Legacy:
+		return &refuseModern
+	case modern:
+		in.kind = toModern
+		return s.checkModern(version, declared)
 	}
-	if _, ok := core.Find(version); version != "" && !ok {
-		f := badRequest("%s: unknown version; this server speaks those in data.supported", versionHeader)
+	if f = s.checkLegacy(version); f != nil {
+		return f
+	}
+	if m.Kind == jsonrpc.Request && string(m.Method) == "initialize" {
+		return s.readInitialize(r, in)
+	}
+	if in.session, f = s.session(r); f != nil {
+		return f
+	}
+	if in.kind = toTell; m.Kind == jsonrpc.Request {
+		in.kind = toAsk
+		in.mode, f = acceptedMode(r)
+	}
+	return f
+}
+
+// checkLegacy refuses a version header that names no known version, and what is not modern where only that is served. Another version than
+// the session's is accepted, and means nothing: the session's rules were agreed on in initialize.
+func (s *Server) checkLegacy(version string) *refusal {
+	var f *refusal
+	if s.cfg.Eras == Modern {
+		f = badRequest("this server speaks only versions from " + core.FirstModern + " on (Config.Eras)")
+	} else if _, ok := core.Find(version); version != "" && !ok {
+		f = badRequest("%s: unknown version; this server speaks those in data.supported", versionHeader)
+	}
+	if f != nil {
 		f.data = s.supported()
-		return f, false
 	}
-	return refusal{}, true
+	return f
+}
+
+// readInitialize finds out whether a session may be opened.
+func (s *Server) readInitialize(r *http.Request, in *incoming) *refusal {
+	in.kind = toOpen
+	json, _ := accepted(r.Header["Accept"])
+	id, one := single(r.Header[sessionHeader])
+	switch {
+	case len(in.body) > maxInitializeBytes:
+		return &refuseLargeInitialize
+	case !json:
+		return &refuseNoJSON
+	case !one:
+		return &refuseTwoSessions
+	case s.draining.Load():
+		return &refuseDraining
+	case s.overworked():
+		return &refuseOverworked
+	case id != "" && s.find(id, r) != nil: // a dead one is forgiven: clients keep sending it
+		return badRequest("this session is initialized already; end it with DELETE, or leave %s out", sessionHeader)
+	}
+	return nil
 }
 
 // session finds the session that a request names.
-func (s *Server) session(r *http.Request) (*Session, refusal) {
+func (s *Server) session(r *http.Request) (*Session, *refusal) {
 	id, one := single(r.Header[sessionHeader])
 	switch {
 	case !one:
-		return nil, badRequest("two different values of %s", sessionHeader)
+		return nil, &refuseTwoSessions
 	case id == "":
-		return nil, badRequest("%s is missing: send initialize first", sessionHeader)
+		return nil, &refuseNoSession
 	}
 	n := s.find(id, r)
 	if n == nil {
-		return nil, refuseUnknownSession
+		return nil, &refuseUnknownSession
 	}
-	return n, refusal{}
+	return n, nil
+}
+
+// tellAll delivers notifications and answers, as long as there is a session to deliver them to and a client that has not gone away.
+func (n *Session) tellAll(r *http.Request, ms []jsonrpc.Message) {
+	for i := range ms {
+		if i > 0 && (r.Context().Err() != nil || n.isOver()) {
+			return
+		}
+		n.tell(r, &ms[i])
+	}
+}
+
+// isOver reports whether the session has ended.
+func (n *Session) isOver() bool {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return n.over
 }
 
 // tell delivers a notification or an answer.
@@ -185,61 +225,7 @@ func (n *Session) tell(r *http.Request, m *jsonrpc.Message) {
 	}
 	_ = n.do(core.In{Op: core.Touch})
 	defer n.srv.recovered("AppSession.Notification", func() {})
-	n.app.Notification(newNotification(n.srv, r, m))
-}
-
-// postInitialize opens a session. Whatever goes wrong before the answer is written leaves none.
-func (s *Server) postInitialize(w http.ResponseWriter, r *http.Request, m jsonrpc.Message) *conn {
-	json, _ := accepted(r.Header["Accept"])
-	id, one := single(r.Header[sessionHeader])
-	var f refusal
-	switch {
-	case !json:
-		f = refusal{status: http.StatusNotAcceptable, code: CodeInvalidRequest, message: "Accept must allow application/json: initialize is answered with it"}
-	case !one:
-		f = badRequest("two different values of %s", sessionHeader)
-	case s.draining.Load():
-		f = refuseDraining
-	case id != "" && s.find(id, r) != nil: // a dead one is forgiven: clients keep sending it
-		f = badRequest("this session is initialized already; end it with DELETE, or leave %s out", sessionHeader)
-	}
-	if f.status != 0 {
-		s.refuse(w, f.withID(m.ID))
-		return nil
-	}
-	n, f := s.newSession(r, m)
-	if n == nil {
-		s.refuse(w, f.withID(m.ID))
-		return nil
-	}
-	opened := false
-	defer func() {
-		if !opened { // user code has panicked; net/http ends the connection
-			n.end(core.OpenFailure)
-		}
-	}()
-	c := n.openPost(w, r, []jsonrpc.Message{m}, false, core.Initialize, JSON)
-	opened = true
-	return c
-}
-
-// postRequests serves one request, or a batch with at least one, of a session.
-func (s *Server) postRequests(w http.ResponseWriter, r *http.Request, n *Session, ms []jsonrpc.Message, batch bool) *conn {
-	json, stream := accepted(r.Header["Accept"])
-	mode := Auto
-	switch {
-	case !json && !stream:
-		s.refuse(w, refusal{
-			status: http.StatusNotAcceptable, code: CodeInvalidRequest, id: firstRequest(ms).ID,
-			message: "Accept must allow application/json or text/event-stream, and should allow both",
-		})
-		return nil
-	case !stream:
-		mode = JSON
-	case !json:
-		mode = SSE
-	}
-	return n.openPost(w, r, ms, batch, 0, mode)
+	n.app.Notification(newNotification(n, r, m))
 }
 
 // openPost starts requests, and delivers the notifications that came with them. mode is what the client accepts; Auto: anything.
@@ -277,6 +263,7 @@ func (n *Session) openPost(w http.ResponseWriter, r *http.Request, ms []jsonrpc.
 	}
 	p := pass{start: st}
 	n.mu.Lock()
+	in.Stale = n.stale.count()
 	c := n.openConn(out)
 	c.policy = policy
 	in.Conn, in.Policy, c.stream, c.opens = c.id, &c.policy, in.Stream, flags&core.Initialize != 0
@@ -287,37 +274,38 @@ func (n *Session) openPost(w http.ResponseWriter, r *http.Request, ms []jsonrpc.
 	started := false
 	defer func() {
 		if !started { // user code has called runtime.Goexit
-			c.endPost(lost)
+			c.end(lost)
 		}
 	}()
 	if p.started {
 		if !c.opens {
 			n.heard()
 		}
-		calls := st.calls
-		for i := range ms {
-			if ms[i].Kind != jsonrpc.Request {
-				n.tell(r, &ms[i])
-				continue
-			}
-			n.start(calls[0])
-			calls = calls[1:]
-		}
+		n.deliverAll(r, ms, st.calls)
 	}
 	started = true
 	return c
 }
 
-// refusedID is null where the session is gone: clients take an error with an id for the end of a request, not of the session.
-func refusedID(why core.Reason, id []byte) []byte {
-	if refusalOf(why).status == http.StatusNotFound {
-		return nil
+// deliverAll starts the calls of a POST, and delivers what came with them. It ends with the session, whose calls were cancelled before they
+// began; a client that has gone away takes with it only what has no answer.
+func (n *Session) deliverAll(r *http.Request, ms []jsonrpc.Message, calls []*Call) {
+	for i := range ms {
+		switch request := ms[i].Kind == jsonrpc.Request; {
+		case i > 0 && n.isOver():
+			return
+		case request:
+			n.start(calls[0])
+			calls = calls[1:]
+		case r.Context().Err() == nil:
+			n.tell(r, &ms[i])
+		}
 	}
-	return id
 }
 
 // start hands a call to the app, which must not harm others when it panics.
 func (n *Session) start(c *Call) {
+	c.work.begin(c)
 	defer n.srv.recovered("AppSession.Request", func() { _ = c.Fail(Errorf(CodeInternal, "internal error")) })
 	n.app.Request(c)
 }

@@ -293,9 +293,29 @@ func (c *conn) sent(err error) error {
 	}
 	c.written(c.pos)
 	if c.pos > 0 && c.st != nil {
-		c.mark(eventstore.Mark{Written: c.pos})
+		log := c.mark(eventstore.Mark{Written: c.pos})
+		if l, ok := log.(eventstore.Limited); ok && c.short(l) {
+			c.s.press(core.In{Op: core.Press, Conn: c.id, Stream: c.stream})
+		}
 	}
 	return nil
+}
+
+// short asks the store whether it is short of room for what was written.
+func (c *conn) short(l eventstore.Limited) (is bool) {
+	defer c.s.srv.recovered("eventstore.Limited.Short", func() { is = false })
+	return l.Short()
+}
+
+// press says that the store is short of room for a stream, and reports whether it has more now.
+func (s *Session) press(in core.In) (more bool) {
+	in.Rand = rand.Uint32() //nolint:gosec // spreads retries
+	var p pass
+	s.mu.Lock()
+	s.step(&in, &p)
+	s.mu.Unlock()
+	s.finish(&p)
+	return p.yield != nil
 }
 
 // written tells the machine how far the client was served. 0: an id may have reached it.
@@ -317,13 +337,18 @@ func (c *conn) least() uint64 {
 	return min(c.pos, 1)
 }
 
-// mark passes a hint to the store.
-func (c *conn) mark(m eventstore.Mark) {
+// mark passes a hint to the store, and returns the log that it is about.
+func (c *conn) mark(m eventstore.Mark) eventstore.Log {
 	c.s.mu.Lock()
 	log := c.st.log
 	c.s.mu.Unlock()
 	if log != nil {
-		defer c.s.srv.recovered("eventstore.Log.Mark", func() {})
-		log.Mark(m)
+		c.s.srv.mark(log, m)
 	}
+	return log
+}
+
+func (s *Server) mark(log eventstore.Log, m eventstore.Mark) {
+	defer s.recovered("eventstore.Log.Mark", func() {})
+	log.Mark(m)
 }

@@ -15,21 +15,19 @@ type refusal struct {
 	code    int
 	message string
 	data    string // JSON
-	id      []byte // of the request, as written; nil: null
 	allow   string
 	// encoding is the coding that a body may have, where it had another.
 	encoding string
 	retry    bool // say Retry-After
 }
 
-func (f refusal) withID(id []byte) refusal {
-	f.id = id
-	return f
-}
-
-// refuse answers. Each refusal is a JSON-RPC error that says what was wrong; those of a request carry its id, without which the
-// official Go client ends its session.
-func (s *Server) refuse(w http.ResponseWriter, f refusal) {
+// refuse answers, with the id of the request, if it has one. Each refusal is a JSON-RPC error that says what was wrong. Without the id of its
+// request the official Go client ends its session. But where a session is gone the id is null: clients take an error with an id for the end
+// of a request, and what is dead for one is dead for all.
+func (s *Server) refuse(w http.ResponseWriter, f *refusal, id []byte) {
+	if f.status == http.StatusNotFound {
+		id = nil
+	}
 	s.stats.refused.Add(1)
 	h := w.Header()
 	if f.allow != "" {
@@ -42,7 +40,7 @@ func (s *Server) refuse(w http.ResponseWriter, f refusal) {
 		h.Set("Retry-After", "1")
 	}
 	out := newWriter(w, s.cfg.WriteTimeout)
-	_ = out.json(f.status, jsonrpc.AppendError(nil, f.id, f.code, f.message, []byte(f.data))) // the client may be gone
+	_ = out.json(f.status, jsonrpc.AppendError(nil, id, f.code, f.message, []byte(f.data))) // the client may be gone
 }
 
 // empty answers without a body.
@@ -51,8 +49,8 @@ func (s *Server) empty(w http.ResponseWriter, status int) {
 	out.empty(status)
 }
 
-func badRequest(format string, args ...any) refusal {
-	return refusal{status: http.StatusBadRequest, code: CodeInvalidRequest, message: fmt.Sprintf(format, args...)}
+func badRequest(format string, args ...any) *refusal {
+	return &refusal{status: http.StatusBadRequest, code: CodeInvalidRequest, message: fmt.Sprintf(format, args...)}
 }
 
 // legacyVersions are named to whoever asks for another one.
@@ -90,6 +88,10 @@ var (
 	refuseFull = refusal{
 		status: http.StatusServiceUnavailable, code: codeServer, message: "too many sessions (Config.MaxSessions); try again later", retry: true,
 	}
+	refuseOverworked = refusal{
+		status: http.StatusServiceUnavailable, code: codeServer, retry: true,
+		message: "too many requests that have ended are still being worked on (Config.MaxSessions); try again later",
+	}
 	refuseNoStandalone = refusal{
 		status: http.StatusMethodNotAllowed, code: CodeInvalidRequest, allow: "POST, DELETE",
 		message: "no standalone stream is offered here (Config.NoStandalone, or a response writer that cannot flush)",
@@ -100,9 +102,38 @@ var (
 	refuseModernMethod = refusal{
 		status: http.StatusMethodNotAllowed, code: CodeInvalidRequest, allow: "POST", message: "use POST: only the modern era is served (Config.Eras)",
 	}
-	refuseTwoVersions = badRequest("two different values of %s", versionHeader)
-	refuseBatch       = badRequest("batches exist only in version 2025-03-26")
-	refuseLongID      = badRequest("the id is longer than %d bytes", maxIDBytes)
+	refuseUnread      = *badRequest("the body could not be read")
+	refuseTwoVersions = *badRequest("two different values of %s", versionHeader)
+	refuseTwoSessions = *badRequest("two different values of %s", sessionHeader)
+	refuseNoSession   = *badRequest("%s is missing: send initialize first", sessionHeader)
+	refuseBatch       = *badRequest("batches exist only in version 2025-03-26")
+	refuseLongBatch   = *badRequest("a batch of more than %d messages", maxBatch)
+	refuseLongID      = *badRequest("the id is longer than %d bytes", maxIDBytes)
+	refuseLargeBody   = refusal{
+		status: http.StatusRequestEntityTooLarge, code: CodeInvalidRequest, message: "the body is too large (Config.MaxBodyBytes, or a middleware's limit)",
+	}
+	refuseLargeInitialize = refusal{
+		status: http.StatusRequestEntityTooLarge, code: CodeInvalidRequest, message: "initialize is larger than 64 KiB",
+	}
+	refuseType = refusal{
+		status: http.StatusUnsupportedMediaType, code: CodeInvalidRequest, message: "Content-Type must be application/json",
+	}
+	refuseEncoding = refusal{
+		status: http.StatusUnsupportedMediaType, code: CodeInvalidRequest, message: "Content-Encoding is not supported: send the body as it is",
+		encoding: "identity",
+	}
+	refuseNoJSON = refusal{
+		status: http.StatusNotAcceptable, code: CodeInvalidRequest, message: "Accept must allow application/json: initialize is answered with it",
+	}
+	refuseNoStream = refusal{status: http.StatusNotAcceptable, code: CodeInvalidRequest, message: "Accept must allow text/event-stream"}
+	refuseAccept   = refusal{
+		status: http.StatusNotAcceptable, code: CodeInvalidRequest,
+		message: "Accept must allow application/json or text/event-stream, and should allow both",
+	}
+	refuseLongHeader = refusal{
+		status: http.StatusRequestHeaderFieldsTooLarge, code: CodeInvalidRequest,
+		message: fmt.Sprintf("the header is larger than %d KiB, counting 32 bytes for each field beside its name and value", maxHeaderBytes>>10),
+	}
 	// An error that is not one of the modern era's makes every client of both eras fall back to initialize.
 	refuseModern = refusal{
 		status: http.StatusBadRequest, code: CodeInvalidRequest, data: supportedData,
@@ -111,30 +142,48 @@ var (
 )
 
 // refuseLegacyMethod refuses a verb that the modern era does not know.
-func refuseLegacyMethod(method string) refusal {
+func refuseLegacyMethod(method string) *refusal {
 	f := refuseModernMethod
 	f.message = "there is no " + method + " in this version: use POST"
-	return f
+	return &f
 }
 
 // refusalOf is how the machine's refusal of a connection is answered.
-func refusalOf(why core.Reason) refusal {
+func refusalOf(why core.Reason) *refusal {
 	switch why {
 	case core.Duplicate:
 		return badRequest("a request with this id is in flight")
 	case core.TooMany:
-		return refusal{
+		return &refusal{
 			status: http.StatusTooManyRequests, code: codeServer, retry: true,
 			message: "too many requests are in flight in this session (Config.MaxConcurrent)",
 		}
+	case core.Stuck:
+		return &refusal{
+			status: http.StatusTooManyRequests, code: codeServer, retry: true,
+			message: "too many requests of this session that have ended, as by a cancellation, are still being worked on (Config.MaxConcurrent)",
+		}
 	case core.Draining, core.Shutdown: // the latter only while initialize is being answered
-		return refuseDraining
+		return &refuseDraining
 	case core.NoStandalone:
-		return refuseNoStandalone
+		return &refuseNoStandalone
 	case core.Unknown:
 		f := badRequest("Last-Event-ID: this session never sent such an event id")
 		f.data = `{"reason":"unknown"}`
 		return f
 	}
-	return refuseUnknownSession
+	return &refuseUnknownSession
+}
+
+// refusal is the answer to a connection that the machine refuses: f, or an empty one with status.
+func (c *conn) refusal(why core.Reason) (status int, f *refusal) {
+	switch why {
+	case core.Cancelled:
+		return http.StatusAccepted, nil
+	case core.NothingLeft:
+		// The SSE standard's way to say: do not reconnect.
+		c.out.w.Header().Set("Content-Type", "text/event-stream")
+		return http.StatusNoContent, nil
+	}
+	return 0, refusalOf(why)
 }

@@ -85,7 +85,7 @@ func (s *Session) sendOne(m *message) error {
 	s.mu.Unlock()
 	var err error
 	if p.record != nil {
-		err = s.append(p.record, p.seq, m.data, p.seal)
+		err = s.append(p.record, p.seq, m.data, p.seal, m.ask != "")
 	} else if p.discarded != core.NoReason {
 		err = discardError(m, p.discarded)
 	}
@@ -103,9 +103,12 @@ func (s *Session) unsent(m *message, err error) {
 	s.srv.logUnsent(s, err)
 }
 
-// append puts an event into the store, without the lock, and makes it visible to readers.
-func (s *Session) append(st *stream, seq uint64, data []byte, seal bool) error {
-	log, err := s.record(st, seq, data, seal)
+// append puts an event into the store, without the lock, and makes it visible to readers. urgent: it is a question.
+func (s *Session) append(st *stream, seq uint64, data []byte, seal, urgent bool) error {
+	log, err := s.record(st, seq, data, seal, urgent)
+	if errors.Is(err, eventstore.ErrFull) && !seal && s.press(core.In{Op: core.Press, Stream: st.id}) {
+		log, err = s.record(st, seq, data, seal, urgent)
+	}
 	switch {
 	case err == nil:
 	case errors.Is(err, eventstore.ErrFenced):
@@ -130,9 +133,12 @@ func (s *Session) append(st *stream, seq uint64, data []byte, seal bool) error {
 }
 
 // appendTo calls the store. One that panics has failed: whoever sends next on this stream would wait for its turn for ever.
-func (s *Session) appendTo(log eventstore.Log, seq uint64, data []byte, seal bool) (err error) {
+func (s *Session) appendTo(log eventstore.Log, seq uint64, data []byte, seal, urgent bool) (err error) {
 	ctx, cancel := s.srv.deadline()
 	defer cancel()
+	if urgent {
+		ctx = eventstore.ContextWithUrgency(ctx)
+	}
 	defer s.srv.recovered("eventstore.Log.Append", func() { err = errStorePanic })
 	return log.Append(ctx, seq, data, seal)
 }
@@ -182,6 +188,6 @@ func (s *Session) takeBack(st *stream, seq uint64) {
 
 func (s *Session) logKey(st *stream) eventstore.Key {
 	return eventstore.Key{
-		Session: s.id, Stream: string(appendStreamName(make([]byte, 0, streamNameLen), st.id)), Backlog: st.n == 0,
+		Session: s.id, Stream: string(appendStreamName(make([]byte, 0, streamNameLen), st.id)), Backlog: st.n == 0, Principal: s.principal,
 	}
 }

@@ -1,7 +1,6 @@
 package rejoin
 
 import (
-	"container/list"
 	"context"
 	"crypto/rand"
 	"encoding/base32"
@@ -39,6 +38,7 @@ type Server struct {
 
 	lastAsk     atomic.Uint64
 	lastSession atomic.Uint64
+	stale       *atomic.Int64 // calls and modern requests that have ended, and that the app still works on
 	draining    atomic.Bool
 	modern      atomic.Int64    // requests of the modern era that run
 	life        context.Context // of those; it ends with Close
@@ -50,8 +50,10 @@ type Server struct {
 
 	mu       sync.RWMutex
 	sessions map[string]*Session
-	silent   *list.List // sessions whose client has not come back after initialize, oldest first
-	places   map[*Session]*list.Element
+	refs     map[Ref]*Session
+	places   places             // of all sessions
+	holders  map[string]*holder // by principal; nil: there are none
+	began    time.Time
 }
 
 // NewServer checks and copies cfg. All contradictions come back as one error.
@@ -61,11 +63,14 @@ func NewServer(app App, cfg Config) (*Server, error) {
 	}
 	s := &Server{
 		app: app, cfg: cfg, log: cfg.Logger, guard: newGuard(cfg.AllowedHosts, cfg.AllowedOrigins),
-		sessions: map[string]*Session{}, silent: list.New(), places: map[*Session]*list.Element{},
-		changed: make(chan struct{}, 1), doubted: map[[2]string]struct{}{},
+		sessions: map[string]*Session{}, refs: map[Ref]*Session{}, places: newPlaces(ofServer), began: time.Now(),
+		stale: new(atomic.Int64), changed: make(chan struct{}, 1), doubted: map[[2]string]struct{}{},
+	}
+	if cfg.Principal != nil {
+		s.holders = map[string]*holder{}
 	}
 	s.machines = core.Config{
-		Policy: cfg.Policy.core(), SessionIdleTTL: cfg.SessionIdleTTL, MaxInFlight: cfg.MaxConcurrent, MaxEnded: maxEnded, Remember: maxRemembered,
+		Policy: cfg.Policy.core(), SessionIdleTTL: cfg.SessionIdleTTL, MaxInFlight: cfg.MaxConcurrent, MaxEnded: maxEnded, Remember: maxRemembered, IDBytes: maxKeptIDBytes,
 		NoStandalone: cfg.NoStandalone,
 	}
 	s.life, s.kill = context.WithCancel(context.Background())
@@ -77,100 +82,57 @@ func NewServer(app App, cfg Config) (*Server, error) {
 }
 
 // Serve answers one HTTP request; for adapters. Nothing in r.Context() may be reused after Serve returns.
+//
+// While a connection waits there is little on its stack. All refusals leave from here.
 func (s *Server) Serve(w http.ResponseWriter, r *http.Request) {
-	if why := s.guard.check(r); why != "" {
-		s.refuse(w, refusal{status: http.StatusForbidden, code: CodeInvalidRequest, message: why})
-		return
-	}
-	switch r.Method {
-	case http.MethodPost:
-		s.servePost(w, r)
-	case http.MethodGet:
-		s.serveGet(w, r)
-	case http.MethodDelete:
-		s.serveDelete(w, r)
-	default:
-		if s.cfg.Eras == Modern {
-			s.refuse(w, refuseModernMethod)
-			return
-		}
-		s.refuse(w, refuseMethod)
-	}
-}
-
-// silentAfter is how old a session must be whose client has not come back after initialize, to make room for a new one.
-const silentAfter = 30 * time.Second
-
-// admit registers a new session. Where there are too many, one makes room whose client has never come back after initialize, and in which
-// nothing happens.
-func (s *Server) admit(n *Session) bool {
-	for busy := 0; ; {
-		s.mu.Lock()
-		if s.cfg.MaxSessions <= 0 || len(s.sessions) < s.cfg.MaxSessions {
-			s.sessions[n.id] = n
-			s.mu.Unlock()
-			return true
-		}
-		oldest := s.unheard(busy)
-		s.mu.Unlock()
-		switch {
-		case oldest == nil:
-			return false
-		case !oldest.makeRoom(): // others may take the room that it makes: then the next one does
-			busy++
+	c, id, status, f := s.take(w, r)
+	if c != nil {
+		how := lost // if user code panics; net/http ends the connection
+		defer func() { c.end(how) }()
+		var why core.Reason
+		if how, why = c.run(r.Context()); how == refused {
+			id = c.first
+			status, f = c.refusal(why)
 		}
 	}
-}
-
-// unheard returns the oldest session whose client has been silent for long, or nil. It passes over the first ones. Under the lock.
-func (s *Server) unheard(but int) *Session {
-	for at := s.silent.Front(); at != nil; at = at.Next() {
-		n := at.Value.(*Session) //nolint:forcetypeassert // the list holds nothing else
-		switch {
-		case time.Since(n.created) < silentAfter:
-			return nil
-		case but == 0:
-			return n
-		}
-		but--
-	}
-	return nil
-}
-
-// wait lists a session that waits for its client to come back after initialize.
-func (s *Server) wait(n *Session) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.sessions[n.id] == n && !n.spoke.Load() {
-		s.places[n] = s.silent.PushBack(n)
+	switch {
+	case f != nil:
+		s.refuse(w, f, id)
+	case status != 0:
+		s.empty(w, status)
 	}
 }
 
-// spoken takes a session out of those: its client has come back.
-func (s *Server) spoken(n *Session) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if at := s.places[n]; at != nil {
-		s.silent.Remove(at)
-		delete(s.places, n)
+// take reads a request and does what it wants, but for waiting: c waits. Without it the answer is f, for the request id, or an empty one with
+// status; neither: it was given.
+func (s *Server) take(w http.ResponseWriter, r *http.Request) (c *conn, id []byte, status int, f *refusal) {
+	var in incoming
+	if f = s.read(w, r, &in); f != nil {
+		return nil, in.id, 0, f
 	}
+	switch n := in.session; in.kind {
+	case toOpen:
+		c, f = s.openSession(w, r, &in)
+	case toAsk:
+		c = n.openPost(w, r, in.messages(), in.batch != nil, 0, in.mode)
+	case toTell:
+		n.tellAll(r, in.messages())
+		status = http.StatusAccepted
+	case toListen:
+		c = n.openGet(w, r, &in.get)
+	case toEnd:
+		n.end(core.Deleted)
+		status = http.StatusNoContent
+	case toModern:
+		f = s.serveModern(w, r, &in.one[0], in.body)
+	}
+	return c, in.id, status, f
 }
 
-// forget takes an ended session out.
-func (s *Server) forget(n *Session) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.remove(n)
-}
-
-func (s *Server) remove(n *Session) {
-	if s.sessions[n.id] == n {
-		delete(s.sessions, n.id)
-	}
-	if at := s.places[n]; at != nil {
-		s.silent.Remove(at)
-		delete(s.places, n)
-	}
+// overworked reports whether so much is worked on of which nobody waits for the answer that nothing may begin which has no other bound: a
+// session, or a request of the modern era.
+func (s *Server) overworked() bool {
+	return s.cfg.MaxSessions > 0 && s.stale.Load() >= int64(s.cfg.MaxSessions)
 }
 
 // find returns the session of a request, if it is its principal's.
@@ -215,12 +177,12 @@ func (s *Server) Sessions() iter.Seq[SessionInfo] {
 
 // byRef returns the session that ref names, or whose stream it names.
 func (s *Server) byRef(ref Ref) *Session {
-	for _, n := range s.all() {
-		if n.ref == ref || strings.HasPrefix(string(ref), string(n.ref)+"-") {
-			return n
-		}
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	if n := s.refs[ref]; n != nil {
+		return n
 	}
-	return nil
+	return s.refs[ref[:max(0, strings.LastIndexByte(string(ref), '-'))]]
 }
 
 // CloseStream lets the client of one stream go, as Handle.CloseStream does. ErrUnknown if there is no such stream.

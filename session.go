@@ -25,6 +25,7 @@ type Session struct {
 	offers    string      // capabilities of initialize, likewise
 	app       AppSession  // set when App.Open has returned, before a request can come
 	spoke     atomic.Bool // the client has come back after initialize
+	place     place       // among those that may make room; guarded by the server's mutex
 
 	mu         sync.Mutex
 	m          core.Machine
@@ -42,8 +43,10 @@ type Session struct {
 	tools      bool // and announced tools
 	over       bool
 	cause      error
-	done       chan struct{} // made when somebody asks for it
-	state      []byte
+	life       context.Context // ends with the session; nil until somebody asks for it
+	endLife    context.CancelCauseFunc
+	stale      *tally        // nil: no call has been so yet
+	state      func() []byte // what SavedState returns; nil: nothing was saved
 }
 
 // ID is what the client sends as Mcp-Session-Id: a secret, never log it.
@@ -66,16 +69,29 @@ func (s *Session) Version() string {
 func (s *Session) Logger() *slog.Logger { return s.srv.log.With("session", string(s.ref)) }
 
 // Done is closed when the session has ended.
-func (s *Session) Done() <-chan struct{} {
+func (s *Session) Done() <-chan struct{} { return s.lasting().Done() }
+
+// lasting is a context that ends with the session, with its cause. It has no values.
+func (s *Session) lasting() context.Context {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.done == nil {
-		s.done = make(chan struct{})
+	if s.life == nil {
+		s.life, s.endLife = context.WithCancelCause(context.Background())
 		if s.over {
-			close(s.done)
+			s.endLife(s.cause)
 		}
 	}
-	return s.done
+	return s.life
+}
+
+// lifeOver ends that context, without the lock: it runs what was registered with context.AfterFunc.
+func (s *Session) lifeOver() {
+	s.mu.Lock()
+	end, cause := s.endLife, s.cause
+	s.mu.Unlock()
+	if end != nil {
+		end(cause)
+	}
 }
 
 // Notify sends on the stream of the call that ctx belongs to, else (no call, or an ended one) on the standalone stream: with
@@ -104,6 +120,14 @@ func (s *Session) Ask(ctx context.Context, method string, params json.RawMessage
 // must come one at a time, and what a response promises must be saved before it is given. Only SavedState reads it yet: until
 // there is a store that processes share, a session ends with its process.
 func (s *Session) SaveState(state []byte) error {
+	return s.SaveStateFunc(func() []byte { return state })
+}
+
+// SaveStateFunc is SaveState for a state that changes often or is large: it is asked for when it is needed, which may be never, instead of
+// being written at each change. Call it after each change as you would SaveState, with the same function if you like. state returns what
+// Open needs by then, or nil if there is nothing that it could use. It is called from any goroutine, by several at once, and also after the
+// session's end; it must not wait for a tool or the client.
+func (s *Session) SaveStateFunc(state func() []byte) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.over {
@@ -113,12 +137,16 @@ func (s *Session) SaveState(state []byte) error {
 	return nil
 }
 
-// SavedState is what SaveState last wrote, also after the session's end; nil: nothing. Do not change it. With it the app's side of a
+// SavedState is what SaveState last wrote, or what the function of SaveStateFunc returns now, also after the session's end; nil: nothing. Do not change it. With it the app's side of a
 // session can be opened anew, in this process or another.
 func (s *Session) SavedState() []byte {
 	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.state
+	state := s.state
+	s.mu.Unlock()
+	if state == nil {
+		return nil
+	}
+	return state()
 }
 
 // End ends the session from the app's side. Clients get an error whose data.reason is "ended" for each request that they wait for, and
@@ -186,7 +214,7 @@ func (s *Session) opened(version string, h http.Header) {
 	s.step(&in, &p)
 	s.mu.Unlock()
 	s.finish(&p)
-	s.srv.wait(s)
+	s.srv.list(s)
 	s.srv.stats.opened.Add(1)
 }
 
@@ -216,28 +244,6 @@ func (s *Session) trim() {
 	}
 	if last < cap(s.streams) {
 		s.streams = append(make([]*stream, 0, last), s.streams[:last]...)
-	}
-}
-
-// makeRoom ends the session for a new one, and reports whether it did, or it had ended. One whose client has spoken meanwhile, that
-// runs a request, has a connection, or waits for the answer to a question stays.
-func (s *Session) makeRoom() bool {
-	var p pass
-	s.mu.Lock()
-	if !s.over && (s.spoke.Load() || s.m.Busy() || len(s.asks) > 0) {
-		s.mu.Unlock()
-		return false
-	}
-	s.step(&core.In{Op: core.Delete, Reason: core.Idle}, &p)
-	s.mu.Unlock()
-	s.finish(&p)
-	return true
-}
-
-// heard notes that the client has come back after initialize.
-func (s *Session) heard() {
-	if !s.spoke.Load() && s.spoke.CompareAndSwap(false, true) {
-		s.srv.spoken(s)
 	}
 }
 

@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"os"
 	"runtime/debug"
+	"strconv"
 	"strings"
 	"sync/atomic"
 	"time"
@@ -133,10 +134,15 @@ func (n *Session) info() (SessionInfo, bool) {
 
 // streamID finds a stream by its ref.
 func (n *Session) streamID(ref Ref) (id core.StreamID, ok bool) {
+	number, _ := strings.CutPrefix(string(ref), string(n.ref)+"-")
+	at, err := strconv.ParseUint(number, 10, 32)
+	if err != nil {
+		return id, false
+	}
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	for _, st := range n.streams {
-		if st != nil && st.ref(n) == ref {
+		if st != nil && uint64(st.n) == at && st.ref(n) == ref {
 			return st.id, true
 		}
 	}
@@ -169,6 +175,7 @@ const (
 	saidNothing
 	saidNoTools
 	saidMoved
+	saidInvalidData
 	saidKinds
 )
 
@@ -193,6 +200,10 @@ func (s *Server) logNotResumable(n *Session) {
 		return
 	}
 	s.sayOnce(saidNotResumable, "rejoin: CloseStream has no effect for clients that cannot poll", "session", n.ref, "client", clip(n.Client().Name), "version", n.Version())
+}
+
+func (s *Server) logInvalidData(c *Call) {
+	s.sayOnce(saidInvalidData, "rejoin: the data of an error is not valid JSON, and was sent as a string", "method", c.method, "session", c.s.ref)
 }
 
 func (s *Server) logFull(n *Session) {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"net/http"
+	"runtime"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -213,5 +214,29 @@ func TestJSONThatStopsComingIsLost(t *testing.T) {
 		require.ErrorIs(t, err, client.ErrMayHaveRun)
 		require.ErrorContains(t, err, "Config.IdleTimeout")
 		require.Equal(t, time.Minute, time.Since(begun))
+	})
+}
+
+// A batch of very many small messages is read one by one: it needs little more memory than its bytes, and what nobody takes stops it too.
+func TestABatchOfVeryManyMessages(t *testing.T) {
+	const n = 300_000
+	bubble(t, func(t *testing.T) {
+		message := `{"jsonrpc":"2.0","method":"m"}`
+		batch := "[" + strings.Repeat(message+",", n) + done + "]"
+		server := &script{post: func(w http.ResponseWriter, r *http.Request, h hit, _ int) { stream(w, event("z", batch)) }}
+		_, _, call := play(t, server, client.Config{})
+		var before, after runtime.MemStats
+		runtime.GC()
+		runtime.ReadMemStats(&before)
+		seen := 0
+		for range call.Messages() {
+			seen++
+		}
+		require.Equal(t, n, seen)
+		require.NoError(t, call.Wait(t.Context(), nil))
+		runtime.ReadMemStats(&after)
+		times := float64(after.TotalAlloc-before.TotalAlloc) / float64(len(batch))
+		t.Logf("%.1f times its bytes", times)
+		require.Less(t, times, 16.0)
 	})
 }

@@ -249,15 +249,12 @@ func (c *Call) readJSON(a *answer) error {
 	if err != nil {
 		return fmt.Errorf("%w: %w", ErrMayHaveRun, err)
 	}
-	messages, err := parse(raw)
-	if err != nil {
-		return err
-	}
-	for _, m := range messages {
+	over, err := eachMessage(raw, func(m jsonrpc.Message, _ bool) bool {
 		c.s.trace(TraceEvent{Kind: TraceMessage, Stream: c.id, Method: string(m.Method), Bytes: len(m.Raw)})
-		if c.take(m, c.f.at, c.f.at) {
-			return nil
-		}
+		return c.take(m, c.f.at, c.f.at)
+	})
+	if over || err != nil {
+		return err
 	}
 	return fmt.Errorf("%w: JSON without the response", ErrProtocol)
 }

@@ -115,36 +115,39 @@ func (f *stream) event(e sse.Event) (message, over bool, err error) {
 		}
 		return false, false, nil
 	}
-	messages, err := parse(e.Data)
-	if err != nil {
-		return false, false, err
-	}
-	for i, m := range messages {
+	over, err = eachMessage(e.Data, func(m jsonrpc.Message, last bool) bool {
 		f.s.trace(TraceEvent{Kind: TraceMessage, Stream: f.name, EventID: e.ID, Method: string(m.Method), Bytes: len(m.Raw)})
 		at := f.at
-		if i < len(messages)-1 {
+		if !last {
 			at = before // of a batch, the id stands behind the last
 		}
-		if f.take(m, before, at) {
-			return true, true, nil
-		}
-	}
-	return true, false, nil
+		return f.take(m, before, at)
+	})
+	return err == nil, over, err
 }
 
-// parse reads one message or, as servers of 2025-03-26 may send, several.
-func parse(raw []byte) (messages []jsonrpc.Message, err error) {
-	if jsonrpc.IsBatch(raw) {
-		messages, err = jsonrpc.ParseBatch(nil, raw, maxJSONDepth)
-	} else {
-		var m jsonrpc.Message
-		m, err = jsonrpc.Parse(raw, maxJSONDepth)
-		messages = []jsonrpc.Message{m}
+// eachMessage passes one message or, as servers of 2025-03-26 may send, several to take, until that says that it is over. A batch is read twice
+// instead of being kept, since its messages may be many: once to see that it is right to its end.
+func eachMessage(raw []byte, take func(m jsonrpc.Message, last bool) (over bool)) (over bool, err error) {
+	if !jsonrpc.IsBatch(raw) {
+		m, err := jsonrpc.Parse(raw, maxJSONDepth)
+		if err != nil {
+			return false, fmt.Errorf("%w: %w", ErrProtocol, err)
+		}
+		return take(m, true), nil
 	}
-	if err != nil {
-		return nil, fmt.Errorf("%w: %w", ErrProtocol, err)
+	left := 0
+	for _, err := range jsonrpc.Batch(raw, maxJSONDepth) {
+		if left++; err != nil {
+			return false, fmt.Errorf("%w: %w", ErrProtocol, err)
+		}
 	}
-	return messages, nil
+	for m, err := range jsonrpc.Batch(raw, maxJSONDepth) {
+		if left--; err == nil && take(m, left == 0) { // it was right a moment ago
+			return true, nil
+		}
+	}
+	return false, nil
 }
 
 func clean(err error) error {

@@ -64,7 +64,7 @@ type encounter struct {
 }
 
 // meet runs a scenario. Whatever the client does is a result: only what is wrong with the test fails it.
-func meet(t *testing.T, command []string, in setting, what scenario) sight {
+func meet(t *testing.T, client string, command []string, in setting, what scenario) sight {
 	t.Helper()
 	e := &encounter{
 		peer:   peer{wire: newWire(nil), changed: make(chan struct{})},
@@ -76,7 +76,13 @@ func meet(t *testing.T, command []string, in setting, what scenario) sight {
 	require.NoError(t, err)
 	mux := http.NewServeMux()
 	stdadapter.Register(mux, "/mcp", srv)
-	server := httptest.NewServer(e.wire.record(mux))
+	server := httptest.NewUnstartedServer(e.wire.record(mux))
+	kept := &recording{Listener: server.Listener}
+	if recorded(in, what) {
+		server.Listener = kept
+		defer kept.write(t, client, in)
+	}
+	server.Start()
 	defer server.Close()
 	defer srv.Close() // of a client that hangs, server.Close would wait for ever
 	e.start(t, slices.Concat(command, []string{server.URL + "/mcp"}))

@@ -94,7 +94,7 @@ func meetAll(t *testing.T, name string, clients []customer, a album) {
 				for _, what := range scenarios() {
 					t.Run(strings.Join([]string{strings.ReplaceAll(c.name, "/", "_"), in.String(), what.name}, "/"), func(t *testing.T) {
 						t.Parallel()
-						seen := meet(t, command, in, what)
+						seen := meet(t, c.name, command, in, what)
 						t.Logf("%+v", seen)
 						mu.Lock()
 						defer mu.Unlock()

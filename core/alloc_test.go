@@ -135,6 +135,18 @@ func TestAllocs(t *testing.T) {
 			b.step(In{Op: Gone, Stream: s, Conn: b.conn})
 			b.step(In{Op: Touch})
 		}},
+		{"a call of which the store has too much", []Op{Post, Emit, Written, Press, Gone, Get, Reply}, func() {
+			b.post("1", nil, 0)
+			b.step(In{Op: Emit, Stream: b.stream})
+			b.written(1)
+			b.step(In{Op: Press, Stream: b.stream, Conn: b.conn})
+			b.gone()
+			b.get(1)
+			b.step(In{Op: Press, Stream: b.stream, Conn: b.conn})
+			b.step(In{Op: Reply, Stream: b.stream, ID: "1"})
+			b.written(2)
+			b.gone()
+		}},
 		{"a call that is cancelled", []Op{Post, Adjust, Cancel, Gone}, func() {
 			b.post("1", nil, 0)
 			b.step(In{Op: Adjust, Stream: b.stream, Policy: &b.policy})

@@ -60,7 +60,31 @@ func check(t testing.TB, m *Machine) {
 		}
 		must(t, open, "an id in flight belongs to an open request")
 	}
-	must(t, m.dropped == nil || len(m.dropped.ring) <= m.cfg.Remember, "no more is remembered than was asked for")
+	checkMemory(t, m)
+}
+
+// checkMemory looks at what is kept of the ids of streams that have ended.
+func checkMemory(t testing.TB, m *Machine) {
+	ids, ended := 0, 0
+	for i := range m.streams {
+		if s := &m.streams[i]; s.in != inNone {
+			ids += idBytes(s.one[0].ID, s.batch)
+			ended++
+		}
+	}
+	must(t, ids == m.ids, "the ids of ended streams are counted")
+	must(t, m.cfg.IDBytes <= 0 || ids <= m.cfg.IDBytes || ended == 1, "and no more of them are kept than may be")
+	d := m.dropped
+	if d == nil {
+		return
+	}
+	bytes := 0
+	for k := range d.n {
+		bytes += d.at(k).idBytes()
+	}
+	must(t, bytes == d.bytes, "what is remembered is counted")
+	must(t, d.n <= m.cfg.Remember && len(d.ring) <= m.cfg.Remember, "no more is remembered than was asked for")
+	must(t, m.cfg.IDBytes <= 0 || bytes <= m.cfg.IDBytes, "and no more bytes of it")
 }
 
 // checkRequests returns how many are open.

@@ -42,6 +42,24 @@ func (m *Machine) letGoAt(i int32, override time.Duration, out []Out) []Out {
 	return m.endConn(i, s.seq, m.retryOf(s, override), NoReason, out)
 }
 
+// press makes the client of a request acknowledge what it has read, so that the store may give it up: it is let go for as short a time as
+// possible, and comes back with a cursor. One that cannot be let go has nothing to acknowledge with; what was written to its connection
+// may go. Of the standalone stream the oldest events may go anyway.
+func (m *Machine) press(in *In, out []Out) []Out {
+	i := m.find(in.Stream)
+	if i <= standalone {
+		return out
+	}
+	s := &m.streams[i]
+	switch {
+	case s.life != alive || s.reader != attached || s.wrote == s.from || in.Conn != 0 && in.Conn != s.conn:
+		return out
+	case m.resumable(s):
+		return m.letGoAt(i, minRetry, out)
+	}
+	return append(out, Out{Do: Yield, Index: i, Stream: s.id, Seq: s.wrote})
+}
+
 // endConn tells the reader of a stream to write up to seq and end. Nobody reads from here on.
 func (m *Machine) endConn(i int32, seq uint64, retry time.Duration, why Reason, out []Out) []Out {
 	s := &m.streams[i]

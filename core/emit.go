@@ -140,6 +140,9 @@ func (m *Machine) written(in *In) {
 	}
 	s := &m.streams[i]
 	s.sent = max(s.sent, min(in.Seq, s.seq))
+	if in.Conn == s.conn {
+		s.wrote = max(s.wrote, min(in.Seq, s.seq))
+	}
 	s.primed = s.primed || m.polls || in.Seq > 0 && !s.memory // a primer has an id, whatever became of the store
 	m.relist(i)
 	m.schedule(i)

@@ -10,6 +10,7 @@ type work struct {
 	timers   []int32            // heap of streams by deadline
 	read     list               // ended streams that were written out, oldest first
 	unread   list               // ended streams that were not
+	ids      int                // bytes of the ids of those
 	last     *Policy            // the policy that was kept last
 	dropped  *memory            // nil: nothing yet
 }

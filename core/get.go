@@ -62,12 +62,12 @@ func (m *Machine) get(in *In, out []Out) []Out {
 // getDropped answers for a stream that has been dropped.
 func (m *Machine) getDropped(in *In, out []Out) []Out {
 	t := m.dropped.find(in.Stream)
-	if t < 0 {
+	if t == nil {
 		return append(out, Out{Do: Refuse, Conn: in.Conn, Reason: Unknown})
 	}
 	m.cameBack(byItself)
 	rs := m.dropped.requests(t)
-	if in.Seq > m.dropped.ring[t].last {
+	if in.Seq > t.last {
 		return m.getBeyond(in, rs, out)
 	}
 	if !anyAfter(rs, in.Seq) {
@@ -126,7 +126,7 @@ func (m *Machine) attach(i int32, seq uint64, in *In, out []Out) []Out {
 	}
 	s.conn, s.closing, s.reader, s.cut = in.Conn, 0, attached, false
 	s.parting = byItself
-	s.since, s.limit, s.from, s.poll = m.now, in.Dur, seq, in.Flags&HasCursor != 0
+	s.since, s.limit, s.from, s.wrote, s.poll = m.now, in.Dur, seq, seq, in.Flags&HasCursor != 0
 	base := m.baseRetry(s)
 	if wait > 0 {
 		base = m.retryOf(s, 0)
@@ -189,7 +189,7 @@ func (m *Machine) gap(in *In, out []Out) []Out {
 	i := m.find(in.Stream)
 	to := Out{Conn: in.Conn, Index: i, Stream: in.Stream}
 	if i < 0 {
-		if t := m.dropped.find(in.Stream); t >= 0 {
+		if t := m.dropped.find(in.Stream); t != nil {
 			out = m.expire(to, m.dropped.requests(t), in.Seq, in.Reason, out)
 		}
 		to.Do, to.Reason = End, in.Reason

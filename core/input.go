@@ -27,6 +27,7 @@ type In struct {
 	Batch  []Request     // instead of ID; not empty; kept, and written to
 	Dur    time.Duration // Close: the caller's override of the retry, 0 for none; Post, Get: the connection must end in so long
 	Policy *Policy       // copied
+	Stale  int           // Post: handlers of the session that have not returned although their requests have ended
 }
 
 // Request is one member of a batch.
@@ -65,7 +66,8 @@ const (
 	Opened
 	// OpenFailed says that initialize failed or its answer could not be written: no session stays.
 	OpenFailed
-	// Post is a request, or a batch of them. Stream (new), Conn, ID and Key or Batch, Policy, Nonce, Dur. Flags: Initialize, NoFlush, Ping.
+	// Post is a request, or a batch of them. Stream (new), Conn, ID and Key or Batch, Policy, Nonce, Dur. Stale. Flags: Initialize,
+	// NoFlush, Ping.
 	Post
 	// Get is a GET. Conn, Nonce, Rand, Dur. Flags: HasCursor, and then Stream and Seq; NoFlush.
 	Get
@@ -92,6 +94,9 @@ const (
 	Gone
 	// Close lets the client of Stream go. Dur, Rand.
 	Close
+	// Press says that the store is short of room for what the client of Stream has not acknowledged. Conn: who has read most of it, and only
+	// if it still does; zero: whoever does. Rand.
+	Press
 	// Adjust changes the policy of Stream: Policy, where zero fields stay as they are and negative ones are off.
 	Adjust
 	// Cancel is the client's notifications/cancelled. ID and Key: of the request, in this message's spelling.

@@ -40,6 +40,7 @@ func (m *Machine) enlist(i int32) {
 	}
 	l.tail = i
 	l.n++
+	m.ids += idBytes(s.one[0].ID, s.batch)
 }
 
 // relist moves a stream that has been written out by now.
@@ -67,5 +68,6 @@ func (m *Machine) unlist(i int32) {
 		l.tail = s.prev
 	}
 	l.n--
+	m.ids -= idBytes(s.one[0].ID, s.batch)
 	s.in, s.prev, s.next = inNone, -1, -1
 }

@@ -90,6 +90,8 @@ func (m *Machine) Step(now time.Time, in *In, out []Out) []Out {
 		out = m.gone(in, out)
 	case Close:
 		out = m.letGo(in, out)
+	case Press:
+		out = m.press(in, out)
 	case Adjust:
 		out = m.adjust(in, out)
 	case Cancel:
@@ -133,6 +135,12 @@ func (m *Machine) Running() int { return int(m.pending) }
 
 // Busy reports whether a request runs or a connection is open.
 func (m *Machine) Busy() bool { return m.pending > 0 || m.conns > 0 }
+
+// IdleSince tells since when nothing has happened. A client that was told to stay away is idle from when it was due back. ok is false where
+// a request runs, a connection is open, or a stream that has ended was not written out yet.
+func (m *Machine) IdleSince() (at time.Time, ok bool) {
+	return m.base.Add(max(m.active, m.dueBack)), m.phase != over && !m.Busy() && m.Unfetched() == 0
+}
 
 // Unfetched counts the ended request streams that were not written out to a client yet.
 func (m *Machine) Unfetched() int {

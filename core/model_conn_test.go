@@ -97,6 +97,7 @@ func (w *world) writeOut(c *conn) {
 func (w *world) written(c *conn) {
 	l := c.log
 	if !l.dropped && !w.over {
+		c.reported = min(c.pos, len(l.msgs))
 		l.sent = max(l.sent, min(c.pos, len(l.msgs)))
 		l.known = l.known || w.polls || c.pos > 0 && l.lost < 0
 		w.list(l)
@@ -272,8 +273,11 @@ func (w *world) checkLetGo(in In, c *conn, l *log, o Out) {
 	for range l.empties {
 		d = min(d*3/2, l.policy.RetryMax)
 	}
-	if in.Op == Close && in.Dur > 0 {
+	switch {
+	case in.Op == Close && in.Dur > 0:
 		d = in.Dur
+	case in.Op == Press:
+		d = minRetry
 	}
 	w.must(o.Dur >= d && o.Dur <= d+d/5, "retry %v after %d empty polls, not %v", o.Dur, l.empties, d)
 }
@@ -362,13 +366,15 @@ func (w *world) drop(in In, l *log) {
 	case l.stranded, len(l.msgs) == 0 && !l.cancelled:
 	case l.cancelled && l.closing == nil:
 	case in.Op == Reply, in.Op == Cancel:
-		ended := 0
+		ended, ids := 0, 0
 		for _, other := range w.kept {
 			if other.ended {
 				ended++
+				ids += other.idBytes()
 			}
 		}
-		w.must(w.maxEnded > 0 && ended > w.maxEnded && l == w.evictable(), "only the oldest makes room")
+		many := w.maxEnded > 0 && ended > w.maxEnded || w.idBytes > 0 && ended > 1 && ids > w.idBytes
+		w.must(many && l == w.evictable(), "only the oldest makes room")
 	case in.Op == Gone:
 		w.must(!l.known, "what somebody has an id of is not dropped by a disconnect")
 	default:
@@ -376,12 +382,39 @@ func (w *world) drop(in In, l *log) {
 	}
 	l.dropped = true
 	if w.polls && l.sse || len(l.msgs) > 0 {
-		if w.tombs = append(w.tombs, l); len(w.tombs) > w.remember {
+		w.entomb(l)
+	}
+	w.kept = slices.DeleteFunc(w.kept, func(other *log) bool { return other == l })
+}
+
+// entomb remembers a stream, as long as there is room for it.
+func (w *world) entomb(l *log) {
+	if w.idBytes > 0 && l.idBytes() > w.idBytes {
+		l.forgotten = true
+		return
+	}
+	w.tombs = append(w.tombs, l)
+	for over := true; over; {
+		ids := 0
+		for _, other := range w.tombs {
+			ids += other.idBytes()
+		}
+		if over = len(w.tombs) > w.remember || w.idBytes > 0 && ids > w.idBytes; over {
 			w.tombs[0].forgotten = true
 			w.tombs = w.tombs[1:]
 		}
 	}
-	w.kept = slices.DeleteFunc(w.kept, func(other *log) bool { return other == l })
+}
+
+// idBytes is what the ids of a stream's requests hold.
+func (l *log) idBytes() (n int) {
+	for _, r := range l.requests {
+		n += len(r.id)
+		if l.batch {
+			n += memberBytes
+		}
+	}
+	return n
 }
 
 // pass lets time pass, and ticks if something is due; sometimes late, sometimes early.

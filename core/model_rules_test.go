@@ -91,6 +91,8 @@ func (w *world) post() {
 	}
 	if w.maxInFlight > 0 && pending+places > w.maxInFlight {
 		want = TooMany
+	} else if in.Stale = w.pick(2) * w.pick(30); w.maxInFlight > 0 && pending+places+in.Stale > 4*w.maxInFlight {
+		want = Stuck
 	}
 	if w.draining {
 		want = Draining
@@ -124,6 +126,7 @@ func (w *world) start(in In, o Out) {
 		id: in.Stream, index: o.Index, policy: *in.Policy, json: in.Policy.Mode == JSON || in.Flags&NoFlush != 0 && !w.trusted(), undecided: true,
 		posted: w.at(), lost: -1,
 	}
+	l.batch = in.Batch != nil
 	l.buffered = in.Flags&NoFlush != 0 && !l.json
 	for _, other := range w.kept {
 		w.must(other.index != l.index, "each stream has a place of its own")

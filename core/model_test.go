@@ -105,6 +105,10 @@ func (w *world) happen() {
 			w.lose(c)
 		}
 	case 21, 22:
+		if w.pick(4) == 0 {
+			w.press()
+			return
+		}
 		w.close()
 	case 23:
 		w.cancel()

@@ -24,6 +24,7 @@ type world struct {
 	maxInFlight      int
 	maxEnded         int
 	remember         int
+	idBytes          int
 	draining         bool
 	final, over      bool
 	healed           bool // a store has recovered while time passed
@@ -72,6 +73,7 @@ type log struct {
 	sent     int  // what was reported as written
 
 	requests  []*request
+	batch     bool
 	policy    Policy
 	json      bool
 	buffered  bool
@@ -127,6 +129,8 @@ type conn struct {
 	poll    bool
 	cut     bool // its time is over, or it cannot read on
 
+	reported int // so far it is known to have been written
+
 	head, json, refused, gone bool
 	empty                     bool // nothing to read: only errors
 	primer                    bool // ordered, and not yet written
@@ -150,9 +154,10 @@ func newWorld(t testing.TB, src source) *world {
 		Retry: time.Second, RetryMax: 30 * time.Second, AbandonAfter: off(time.Minute), MaxRuntime: off(10 * time.Minute), Retain: 5 * time.Minute,
 	}
 	w.maxInFlight, w.maxEnded, w.remember = []int{0, 5}[w.pick(2)], []int{0, 3}[w.pick(2)], []int{2, 1 << 20}[w.pick(2)]
+	w.idBytes = []int{0, 4, 110}[w.pick(3)]
 	id := streamID("S")
 	w.m = New(&Config{
-		Policy: w.policy, SessionIdleTTL: w.idle, MaxInFlight: w.maxInFlight, MaxEnded: w.maxEnded, Remember: w.remember,
+		Policy: w.policy, SessionIdleTTL: w.idle, MaxInFlight: w.maxInFlight, MaxEnded: w.maxEnded, Remember: w.remember, IDBytes: w.idBytes,
 		NoStandalone: w.off,
 	}, id, w.now)
 	w.standalone = &log{id: id, policy: w.policy, lost: -1}
@@ -354,6 +359,10 @@ func (w *world) obey(in In, o Out) {
 	case Doubt:
 		w.must(in.Op == Tick && w.polls && !w.proven, "only who has never come back is doubted")
 		w.doubted = true
+	case Yield:
+		w.must(in.Op == Press && l != w.standalone && l.reader != nil && !w.resumable(l), "only who cannot be let go need not acknowledge")
+		w.must(int(o.Seq) == l.reader.reported && l.reader.reported > l.reader.from, "and only what was written to it")
+		l.acked = max(l.acked, int(o.Seq))
 	case DropLog:
 		w.drop(in, l)
 	case EndSession:

@@ -69,6 +69,9 @@ const (
 	// Doubt says that the client was let go from the stream and has not come back for it. Until it does, nobody is let go in this
 	// session. It is for the operator.
 	Doubt
+	// Yield says that the client has been served the stream up to Seq and need not acknowledge it: the store may give that up when it needs
+	// room, as if it were acknowledged.
+	Yield
 	// DropLog forgets the stream and its log. Its Index is free from now on.
 	DropLog
 	// EndSession forgets the session and all of its logs. Reason. It is the last output of a machine.
@@ -83,6 +86,7 @@ const (
 	NoReason     Reason = iota
 	Duplicate           // a request with this id is in flight
 	TooMany             // as many requests are in flight as the session may have
+	Stuck               // as many handlers as the session may have work on, although their requests have ended
 	Draining            // the server takes no new work
 	Unknown             // the session never issued this cursor
 	NothingLeft         // the request ended and the client has everything

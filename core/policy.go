@@ -28,9 +28,10 @@ type Policy struct {
 type Config struct {
 	Policy         Policy        // of the standalone stream
 	SessionIdleTTL time.Duration // not positive: never
-	MaxInFlight    int           // requests but for a few pings; not positive: no limit
+	MaxInFlight    int           // requests but for a few pings; not positive: no limit. In.Stale has a limit of a few times as much
 	MaxEnded       int           // ended streams that are kept; not positive: no limit
 	Remember       int           // dropped streams whose numbers are remembered
+	IDBytes        int           // of the ids of ended streams that are kept, and again of those that are remembered; not positive: no limit
 	NoStandalone   bool
 }
 

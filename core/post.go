@@ -37,8 +37,8 @@ func (m *Machine) mayPost(in *In) Reason {
 	case first != (m.phase == provisional):
 		return Unknown
 	}
-	if m.tooMany(in) {
-		return TooMany // before the comparisons below, whose number it bounds
+	if why := m.tooMany(in); why != NoReason {
+		return why
 	}
 	if in.Batch == nil && m.taken(in.key()) {
 		return Duplicate
@@ -47,23 +47,47 @@ func (m *Machine) mayPost(in *In) Reason {
 		if m.taken(in.Batch[k].key()) {
 			return Duplicate
 		}
+	}
+	if anyTwice(in.Batch) {
+		return Duplicate
+	}
+	return NoReason
+}
+
+// fewMembers are compared as fast without a set.
+const fewMembers = 8
+
+// anyTwice reports whether two members of a batch have the same id.
+func anyTwice(batch []Request) bool {
+	if len(batch) > fewMembers {
+		seen := make(map[string]struct{}, len(batch))
+		for k := range batch {
+			seen[batch[k].key()] = struct{}{}
+		}
+		return len(seen) < len(batch)
+	}
+	for k := range batch {
 		for l := range k {
-			if in.Batch[l].key() == in.Batch[k].key() {
-				return Duplicate
+			if batch[l].key() == batch[k].key() {
+				return true
 			}
 		}
 	}
-	return NoReason
+	return false
 }
 
 // maxPings is how many pings may be in flight beside MaxInFlight. More of them count as other requests do. A client that gets no
 // answer to a ping takes the session for dead (utilities, "ping", 2025-11-25), and calls that wait for long are no reason for that.
 const maxPings = 16
 
-// tooMany reports whether a session with what the input brings would have more in flight than it may.
-func (m *Machine) tooMany(in *In) bool {
+// maxStale is how many times MaxInFlight handlers may work in a session, those included whose requests have ended: a client that cancels its
+// requests makes room for others, and must not have any number of handlers by that.
+const maxStale = 4
+
+// tooMany says why a session with what the input brings would have more in flight than it may.
+func (m *Machine) tooMany(in *In) Reason {
 	if m.cfg.MaxInFlight <= 0 {
-		return false
+		return NoReason
 	}
 	all, pings := int(m.pending)+max(1, len(in.Batch)), int(m.pings)
 	if in.Flags&Ping != 0 {
@@ -74,7 +98,14 @@ func (m *Machine) tooMany(in *In) bool {
 			pings++
 		}
 	}
-	return all-min(pings, maxPings) > m.cfg.MaxInFlight
+	all -= min(pings, maxPings)
+	switch {
+	case all > m.cfg.MaxInFlight:
+		return TooMany
+	case all+in.Stale > maxStale*m.cfg.MaxInFlight:
+		return Stuck
+	}
+	return NoReason
 }
 
 // taken reports whether a request with this id is in flight. One whose answer nobody can read is not, although a Cancel still

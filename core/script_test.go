@@ -179,7 +179,7 @@ var verbs = map[string]Op{
 	"new": 0, "open": 0, "deadline": 0, "counts": 0, "state": 0,
 	"tick": Tick, "opened": Opened, "openfailed": OpenFailed, "post": Post, "get": Get, "emit": Emit, "reply": Reply, "full": Full,
 	"lost": Lost, "healed": Healed, "gap": Gap, "written": Written, "gone": Gone, "close": Close, "adjust": Adjust, "cancel": Cancel, "touch": Touch,
-	"delete": Delete, "drain": Drain, "stop": Stop,
+	"delete": Delete, "drain": Drain, "stop": Stop, "press": Press,
 }
 
 var flagNames = map[string]Flags{
@@ -276,6 +276,10 @@ func (s *script) word(line, word string, a *args) {
 			a.cfg.MaxInFlight = int(num(value))
 		case "max-ended":
 			a.cfg.MaxEnded = int(num(value))
+		case "stale":
+			a.in.Stale = int(num(value))
+		case "id-bytes":
+			a.cfg.IDBytes = int(num(value))
 		case "remember":
 			a.cfg.Remember = int(num(value))
 		default:
@@ -320,7 +324,7 @@ func streamID(name string) (id StreamID) {
 func (id StreamID) String() string { return strings.TrimRight(string(id[:]), "\x00") }
 
 var reasonNames = [...]string{
-	"", "duplicate", "too-many", "draining", "unknown", "nothing-left", "expired", "no-standalone", "not-resumable", "ended", "unreachable",
+	"", "duplicate", "too-many", "stuck", "draining", "unknown", "nothing-left", "expired", "no-standalone", "not-resumable", "ended", "unreachable",
 	"no-stream", "worthless", "store-failed", "cancelled", "abandoned", "overran", "deleted", "idle", "open-failure", "shutdown", "taken-over",
 	"moved", "terminated",
 }
@@ -389,6 +393,8 @@ func show(o Out) string {
 		words = []string{"strand", o.Stream.String()}
 	case Doubt:
 		words = []string{"doubt", o.Stream.String()}
+	case Yield:
+		words = []string{"yield", at}
 	case DropLog:
 		words = []string{"drop", o.Stream.String()}
 	case EndSession:

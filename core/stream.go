@@ -55,6 +55,7 @@ type stream struct {
 	sent    uint64        // last event that was written to a connection
 	expired uint64        // last number of an Expire, which no event need have
 	from    uint64        // where the connection began to read
+	wrote   uint64        // last event that was written to it
 	limit   time.Duration // what lies around the connection will cut it then; not positive: nothing will
 	retry   time.Duration // what the client was told last
 
@@ -171,7 +172,7 @@ func (m *Machine) drop(i int32, out []Out) []Out {
 		if m.dropped == nil {
 			m.dropped = new(memory)
 		}
-		m.dropped.add(s, m.cfg.Remember)
+		m.dropped.add(s, m.cfg.Remember, m.cfg.IDBytes)
 	}
 	out = append(out, Out{Do: DropLog, Index: i, Stream: s.id})
 	m.unlist(i)
@@ -194,7 +195,7 @@ func (m *Machine) finish(i int32, out []Out) []Out {
 	}
 	m.enlist(i)
 	m.schedule(i)
-	for m.cfg.MaxEnded > 0 && m.read.n+m.unread.n > m.cfg.MaxEnded {
+	for m.tooManyEnded() {
 		oldest := m.read.head
 		if oldest < 0 {
 			oldest = m.unread.head
@@ -202,6 +203,12 @@ func (m *Machine) finish(i int32, out []Out) []Out {
 		out = m.drop(oldest, out)
 	}
 	return out
+}
+
+// tooManyEnded reports whether more is kept of ended streams than may be. The last one is kept, however long its ids are.
+func (m *Machine) tooManyEnded() bool {
+	n := m.read.n + m.unread.n
+	return m.cfg.MaxEnded > 0 && n > m.cfg.MaxEnded || m.cfg.IDBytes > 0 && n > 1 && m.ids > m.cfg.IDBytes
 }
 
 // settle takes a request out of flight: its id may be used again.

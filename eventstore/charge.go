@@ -3,7 +3,7 @@ package eventstore
 // What is charged to the limits is what the heap gives up for it, as measured on a 64-bit machine; a test compares. Maps and
 // rings grow in steps, so that what one entry costs is a mean.
 const (
-	sessionCharge = 500 // a session that holds a log, its registry and its entry in the store's
+	sessionCharge = 700 // a session that holds a log, its registry and its entry in the store's
 	logCharge     = 200 // a log and its entry in the registry
 	slotCharge    = 32  // an event's place in the ring
 )

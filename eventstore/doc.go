@@ -39,7 +39,10 @@
 //   - After an outage the owner brings the events that the store has missed, in sequence and perhaps all at once, before the next
 //     one. So nothing has to be remembered of an Append that failed, and a number that was recorded never gets another event.
 //   - A store that learns that another process owns a session says [ErrFenced], to every operation on that session.
-//   - A [Store] that counts what it holds also implements [Accountant]; one that never waits, [Instant].
+//   - A [Store] that counts what it holds also implements [Accountant]; one that never waits, [Instant]. Its logs implement [Limited] where
+//     room can be short: otherwise a client that only reads is refused when it has filled its share, and acknowledges nothing.
+//   - Who shares a store should not take it from others: weigh sessions, or principals ([Key].Principal), and let those that hold most give
+//     first. An Append may be urgent ([IsUrgent]): keep a reserve for those.
 //
 // # Wrapping a store
 //

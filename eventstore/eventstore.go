@@ -8,7 +8,7 @@ import (
 
 // Store keeps the logs of all sessions. Safe for concurrent use.
 //
-// A store may also implement [Accountant], [Instant] and [Wrapper].
+// A store may also implement [Accountant], [Instant] and [Wrapper], and its logs [Limited].
 //
 // A context that has ended by the time of the call makes Append and Read fail with its error, and nothing is recorded. One
 // that ends meanwhile leaves open whether an Append was recorded; repeating it finds out.
@@ -40,6 +40,14 @@ type Instant interface {
 	Instant() bool
 }
 
+// Limited is a Log that can tell when its client should acknowledge what it has read. A server asks after it has written to a client. It
+// then lets a client go that can come back, which acknowledges what it has; for others it marks what was written as acknowledged.
+type Limited interface {
+	// Short reports whether room will soon be missing, and the events of this log that were not acknowledged take a good part of it. It
+	// never waits.
+	Short() bool
+}
+
 // Wrapper is a Store around another one.
 type Wrapper interface {
 	Unwrap() Store
@@ -67,6 +75,9 @@ type Key struct {
 	// Backlog marks the log of a session's standalone stream: it may lose its oldest events when room is needed, read or
 	// not, and it is never sealed. Who only reads may leave it out.
 	Backlog bool
+	// Principal is the user that the session belongs to; "": none is known. A store may bound what the sessions of one principal hold
+	// together. It is the same for all logs of a session, and no part of their names. Who only reads may leave it out.
+	Principal string
 }
 
 // Log is one stream. Its owner appends from one goroutine at a time, in sequence; everything else is concurrent.

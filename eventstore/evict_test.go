@@ -2,6 +2,7 @@ package eventstore_test
 
 import (
 	"context"
+	"fmt"
 	"strconv"
 	"testing"
 
@@ -22,30 +23,33 @@ type shelfOf struct {
 const size = 1000
 
 // fill makes the logs in an order that is not the one in which they go.
-func fill(t *testing.T, cfg eventstore.MemoryConfig, sessionOf func(kind string) string) *shelfOf {
+func fill(t *testing.T, cfg eventstore.MemoryConfig, principal string, sessionOf func(kind string) string) *shelfOf {
 	f := &shelfOf{s: eventstore.NewMemory(cfg)}
-	f.owed = open(f.s, sessionOf("owed"), "owed")
+	open := func(kind, stream string) *log {
+		return &log{Log: f.s.Log(eventstore.Key{Session: sessionOf(kind), Stream: stream, Backlog: kind == "backlog", Principal: principal})}
+	}
+	f.owed = open("owed", "owed")
 	f.owed.mustAdd(t, size, false)
 	f.owed.mustAdd(t, size, true)
 	f.owed.Mark(eventstore.Mark{Written: 1})
-	f.owed2 = open(f.s, sessionOf("owed"), "owed2")
+	f.owed2 = open("owed", "owed2")
 	f.owed2.mustAdd(t, size, true)
-	f.backlog = openBacklog(f.s, sessionOf("backlog"), "backlog")
+	f.backlog = open("backlog", "backlog")
 	f.backlog.mustAdd(t, size, false)
 	f.backlog.mustAdd(t, size, false)
 	f.backlog.Mark(eventstore.Mark{Written: 1})
-	f.done = open(f.s, sessionOf("done"), "done")
+	f.done = open("done", "done")
 	f.done.mustAdd(t, size, false)
 	f.done.mustAdd(t, size, true)
-	f.doneLater = open(f.s, sessionOf("done"), "done2")
+	f.doneLater = open("done", "done2")
 	f.doneLater.mustAdd(t, size, true)
 	f.done.Mark(eventstore.Mark{Written: 2})
 	f.doneLater.Mark(eventstore.Mark{Written: 1})
-	f.running = open(f.s, sessionOf("running"), "running")
+	f.running = open("running", "running")
 	f.running.mustAdd(t, size, false)
 	f.running.mustAdd(t, size, false)
 	f.running.Mark(eventstore.Mark{Written: 2})
-	f.acked = open(f.s, sessionOf("acked"), "acked")
+	f.acked = open("acked", "acked")
 	for range 4 {
 		f.acked.mustAdd(t, size, false)
 	}
@@ -81,12 +85,12 @@ var order = []map[string]uint64{
 	{"acked": 3, "done": 0, "done2": 0, "backlog": 0, "owed": 0, "owed2": 0, "running": 1},
 }
 
-func testOrder(t *testing.T, f *shelfOf, pressing *log) {
+func testOrder(t *testing.T, f *shelfOf, press func() error) {
 	stage := 0
 	require.Equal(t, order[0], f.state(t), "nothing goes before there is need")
 	for {
 		before := usage(f.s)
-		err := pressing.add(size/4, false)
+		err := press()
 		st := f.state(t)
 		if err != nil {
 			require.ErrorIs(t, err, eventstore.ErrFull)
@@ -114,18 +118,23 @@ func equal(a, b map[string]uint64) bool {
 
 func TestEvictionOrderInASession(t *testing.T) {
 	same := func(string) string { return "s" }
-	room := usage(fill(t, eventstore.MemoryConfig{}, same).s) + size
-	f := fill(t, eventstore.MemoryConfig{SessionBytes: room}, same)
+	room := usage(fill(t, eventstore.MemoryConfig{}, "", same).s) + size
+	f := fill(t, eventstore.MemoryConfig{SessionBytes: room}, "", same)
 	f.limit = room
-	testOrder(t, f, f.running)
+	testOrder(t, f, func() error { return f.running.add(size/4, false) })
 }
 
+// Across the sessions of one principal, as across the logs of one session. The pressure comes from those that hold less.
 func TestEvictionOrderAcrossSessions(t *testing.T) {
 	apart := func(kind string) string { return kind }
-	room := usage(fill(t, eventstore.MemoryConfig{}, apart).s) + size
-	f := fill(t, eventstore.MemoryConfig{TotalBytes: room}, apart)
+	room := usage(fill(t, eventstore.MemoryConfig{}, "p", apart).s) + size
+	f := fill(t, eventstore.MemoryConfig{TotalBytes: room}, "p", apart)
 	f.limit = room
-	testOrder(t, f, f.running)
+	n := 0
+	testOrder(t, f, func() error {
+		n++
+		return open(f.s, fmt.Sprint("press", n), "l").add(1, false)
+	})
 }
 
 func TestASessionsLimitIsItsOwnAffair(t *testing.T) {
@@ -181,7 +190,7 @@ func TestNothingIsTakenForAnAppendThatFailsAnyway(t *testing.T) {
 		"backlog": {BacklogBytes: 3000},
 	} {
 		t.Run(name, func(t *testing.T) {
-			f := fill(t, cfg, func(string) string { return "s" })
+			f := fill(t, cfg, "", func(string) string { return "s" })
 			before := usage(f.s)
 			for range 3 {
 				// 19,000 would fit if the running logs were empty; 3000 is a backlog's limit, but not with its overhead.
@@ -207,7 +216,7 @@ func TestASealIsTakenOverTheLimit(t *testing.T) {
 		"total":   {TotalBytes: 20_000},
 	} {
 		t.Run(name, func(t *testing.T) {
-			f := fill(t, cfg, func(string) string { return "s" })
+			f := fill(t, cfg, "", func(string) string { return "s" })
 			l := open(f.s, "s", "large")
 			l.mustAdd(t, 100_000, true)
 			require.Equal(t, order[len(order)-1], f.state(t), "what may go went, the running log did not")
@@ -311,8 +320,8 @@ func TestBacklogsLoseInTurn(t *testing.T) {
 		}
 		backlogs = append(backlogs, b)
 	}
-	l := open(s, "s", "a")
-	for l.add(size, false) == nil && evicted(s) < 8 {
+	for i := 0; evicted(s) < 8; i++ { // by sessions that hold less
+		open(s, fmt.Sprint("s", i), "a").mustAdd(t, size, false)
 	}
 	for _, b := range backlogs {
 		require.EqualValues(t, 3, b.first(t), "eight events from four backlogs")

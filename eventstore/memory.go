@@ -30,6 +30,16 @@ type MemoryConfig struct {
 // then. What nobody acknowledged of a log that is neither sealed nor a backlog is never taken: that Append gets ErrFull. A
 // sealing Append is always recorded, over the limit if it must.
 //
+// Where room is short for all, who holds most gives first. Those that hold are principals (Key.Principal), and sessions that have none. 3 and 4
+// are taken from those that hold most, by powers of two, and never from one that holds less, by that measure, than the one whose
+// Append it is: nobody loses what was not sent to it yet to one that holds more. Besides,
+//
+//   - a principal may hold as much of what cannot be taken as is left for others, so one alone half of TotalBytes;
+//   - who holds less than 4 KiB gets ErrFull only when a quarter more than TotalBytes is held that cannot be taken (in a store of
+//     less than 4 MiB, who holds less than a thousandth of it);
+//   - an Append that is urgent (ContextWithUrgency) may exceed SessionBytes, and the bound of a principal, by a sixteenth, and so may one
+//     TotalBytes whose holder comes to no more than 64 KiB.
+//
 // A backlog log is trimmed to BacklogBytes besides. An event that is larger alone gets ErrFull.
 //
 // A log that was evicted whole costs nothing more. Its numbers live in its handles: as long as there is one, every handle
@@ -42,10 +52,12 @@ type Memory struct {
 	evicted atomic.Int64 // events
 
 	// mu is taken inside a session's, never around it, and for a few instructions.
-	mu       sync.Mutex
-	sessions registry[memorySession]
-	shelf    shelf
-	closed   bool
+	mu         sync.Mutex
+	sessions   registry[memorySession]
+	shelf      shelf
+	owners     owners
+	principals map[string]*owner // that hold something
+	closed     bool
 }
 
 var (
@@ -77,16 +89,19 @@ func bound(n, standard int64) int64 {
 // Log implements Store. It makes no log: what it allocates is the handle, and the caller's. Only the last new one of each
 // session may stay with it until the next.
 func (m *Memory) Log(k Key) Log {
-	return m.session(k.Session).log(k)
+	return m.session(k).log(k)
 }
 
-func (m *Memory) session(name string) *memorySession {
+func (m *Memory) session(k Key) *memorySession {
+	name := k.Session
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if s := m.sessions.find(name); s != nil {
 		return s
 	}
 	s := &memorySession{store: m, name: name, shelf: newShelf(ofSession)}
+	s.self.init()
+	s.owner = &s.self
 	if m.closed {
 		s.lost = ErrClosed
 		return s

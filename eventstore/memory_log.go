@@ -24,6 +24,7 @@ type memoryLog struct {
 	kept        bool // from the first Append until it is evicted or dropped
 	gone        bool
 
+	unread   int64    // what eviction could free of it that the client was not sent; likewise
 	standing standing // what lists and totals know of all that; only settle writes it
 	home     links
 	acks     *links // nil until something was acknowledged
@@ -37,12 +38,17 @@ func (l *memoryLog) Append(ctx context.Context, seq uint64, data []byte, seal bo
 	s := l.session
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	nothingLeft := false
+	left, urgent := all, false
+	var from givers
 	for {
 		if repeated, err := l.check(seq, data, seal); repeated || err != nil {
 			return err
 		}
-		reserved, err := l.admit(eventCharge(data), seal, nothingLeft)
+		reserved, err := l.admit(eventCharge(data), seal, urgent, left, from.own != nil)
+		if err != nil && !urgent && IsUrgent(ctx) {
+			urgent = true
+			continue
+		}
 		if err != nil {
 			return err
 		}
@@ -55,8 +61,17 @@ func (l *memoryLog) Append(ctx context.Context, seq uint64, data []byte, seal bo
 		// What must go may be another session's, and nobody holds two sessions' locks. So let go of this one, and then look
 		// at everything again.
 		need := l.cost(eventCharge(data))
+		class := classOf(s.charged() + need)
+		gentle := left == all && l.gentle(need, seal)
+		if !gentle && from.own == nil {
+			from.own = s.owner
+		}
 		s.mu.Unlock()
-		nothingLeft = !s.store.makeRoom(need)
+		if gentle {
+			left = s.store.makeRoom(need, 0, nil)
+		} else {
+			left = s.store.makeRoom(need, class, &from)
+		}
 		s.mu.Lock()
 	}
 }
@@ -158,8 +173,31 @@ func (l *memoryLog) Mark(m Mark) {
 		l.ackedBytes += eventCharge(l.at(seq))
 	}
 	l.acked = acked
-	l.written = l.written || m.Written >= l.last
+	l.written = l.written || max(m.Written, m.Acked) >= l.last
 	l.settle(0)
+}
+
+// Short implements Limited: half of what the session, its principal, or all may hold cannot be taken, and this log has a good part of the
+// session's share; or little, where the store is nearly full.
+func (l *memoryLog) Short() bool {
+	s := l.session
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	m, due := s.store, l.bytes-l.ackedBytes
+	if !l.kept || l.sealed || l.backlog {
+		return false
+	}
+	if s.bytes-s.spare >= m.perSession/2 && due >= m.perSession/8 {
+		return true
+	}
+	hard := m.used.Load() - m.spare.Load()
+	switch {
+	case hard >= m.total-m.total/8:
+		return due >= m.small()/2
+	case hard >= m.total/2, s.principal != "" && l.hard() >= (m.total-hard)/2:
+		return due >= min(shortBytes, m.total/64)
+	}
+	return false
 }
 
 // Drop implements Log. It heeds no context: there is nothing to wait for, and a log that stayed would leak.

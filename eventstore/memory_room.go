@@ -1,11 +1,22 @@
 package eventstore
 
+import "math"
+
+// rest is what is left to take for an Append.
+type rest uint8
+
+const (
+	all    rest = iota // or enough was taken
+	unread             // only what clients were not sent yet
+	none
+)
+
 // admit makes room for an event that is charged e, and reserves it in the store's total. It returns what it reserved, or 0
-// if only the total is short: then the caller must makeRoom, without the session's lock, and come again. nothingLeft: it did,
-// in vain. The session's lock is held.
-func (l *memoryLog) admit(e int64, seal, nothingLeft bool) (reserved int64, err error) {
+// if only the total is short: then the caller must makeRoom, without the session's lock, and come again. left is
+// what there was then. began: something was taken already, so that it was possible. The session's lock is held.
+func (l *memoryLog) admit(e int64, seal, urgent bool, left rest, began bool) (reserved int64, err error) {
 	s, m := l.session, l.session.store
-	if !seal && !l.possible(e) {
+	if !seal && !began && !l.possible(e, urgent) {
 		return 0, ErrFull
 	}
 	if l.backlog && !seal {
@@ -25,9 +36,10 @@ func (l *memoryLog) admit(e int64, seal, nothingLeft bool) (reserved int64, err 
 		used := m.used.Load()
 		if used > m.total-cost {
 			switch {
-			case !nothingLeft:
+			case left == all, left == unread && used > m.total+m.total/4-cost:
 				return 0, nil
-			case !seal:
+			case left == unread:
+			case !seal && !l.granted(cost, urgent):
 				return 0, ErrFull
 			}
 		}
@@ -39,11 +51,75 @@ func (l *memoryLog) admit(e int64, seal, nothingLeft bool) (reserved int64, err 
 
 // possible tells whether an event that is charged e would fit if everything were taken that may be. So nothing is taken in
 // vain, unless others append meanwhile.
-func (l *memoryLog) possible(e int64) bool {
+func (l *memoryLog) possible(e int64, urgent bool) bool {
 	s, m := l.session, l.session.store
-	return (!l.backlog || e <= m.perBacklog) &&
-		s.bytes-s.spare <= m.perSession-s.overhead()-l.charge(e) &&
-		m.used.Load()-m.spare.Load() <= m.total-l.cost(e)
+	if l.backlog && e > m.perBacklog || s.bytes-s.spare > more(m.perSession, urgent)-s.overhead()-l.charge(e) {
+		return false
+	}
+	cost := l.cost(e)
+	if s.principal != "" && !l.backlog && !l.bounded(cost, urgent) && !l.granted(cost, urgent) {
+		return false
+	}
+	if m.used.Load() <= m.total-cost { // the usual case
+		return true
+	}
+	m.mu.Lock()
+	o := s.owner
+	spare := m.spare.Load() - m.owners.spared(classOf(s.charged()+cost), o)
+	m.mu.Unlock()
+	return m.used.Load()-spare <= m.total-cost || l.granted(cost, urgent)
+}
+
+const (
+	smallBytes  = 4 << 10  // of what cannot be taken everybody may hold so much, while the store holds little more than it may
+	urgentBytes = 64 << 10 // who holds more has no right to the reserve for what is urgent
+	shortBytes  = 64 << 10 // of what was not acknowledged are worth a poll where half of the store cannot be taken
+)
+
+func (m *Memory) small() int64 { return min(smallBytes, m.total>>10) }
+
+// more is a limit for what is urgent.
+func more(limit int64, urgent bool) int64 {
+	if !urgent || limit == math.MaxInt64 {
+		return limit
+	}
+	return limit + limit/16
+}
+
+// bounded reports whether a principal stays within its bound: as much as is left.
+func (l *memoryLog) bounded(cost int64, urgent bool) bool {
+	m := l.session.store
+	if m.total == math.MaxInt64 {
+		return true
+	}
+	return l.hard()+cost <= more(m.total-(m.used.Load()-m.spare.Load()), urgent)
+}
+
+// hard is what the log's owner has that cannot be taken.
+func (l *memoryLog) hard() int64 {
+	s, m := l.session, l.session.store
+	switch {
+	case s.owner.principal != "":
+		return s.owner.bytes.Load() - s.owner.spare.Load()
+	case s.principal == "":
+		return s.charged() - s.spare
+	}
+	m.mu.Lock() // the session holds nothing yet
+	defer m.mu.Unlock()
+	if o := m.principals[s.principal]; o != nil {
+		return o.bytes.Load() - o.spare.Load()
+	}
+	return 0
+}
+
+// granted reports whether an event is taken although all others hold what they may.
+func (l *memoryLog) granted(cost int64, urgent bool) bool {
+	m := l.session.store
+	if m.total == math.MaxInt64 {
+		return true
+	}
+	hard, all := l.hard()+cost, m.used.Load()-m.spare.Load()+cost
+	return hard <= m.small() && all <= m.total+m.total/4 || urgent && hard <= urgentBytes && all <= m.total+m.total/16
 }
 
 // charge is what one more event that is charged e adds to the log's charge.
@@ -68,15 +144,35 @@ func (l *memoryLog) overhead() int64 {
 	return logCharge + heapSize(len(l.name))
 }
 
-// makeRoom evicts until need more bytes fit in the total, and reports false if there is nothing left to take. The caller
-// holds no lock.
-func (m *Memory) makeRoom(need int64) bool {
+// gentle reports whether an Append takes nothing that clients were not sent yet, as long as the store holds little more than it may: its
+// owner holds little.
+func (l *memoryLog) gentle(cost int64, seal bool) bool {
+	m := l.session.store
+	if m.total == math.MaxInt64 {
+		return false
+	}
+	held := l.session.charged()
+	if !seal && !l.backlog {
+		held = l.hard()
+	}
+	return held+cost <= m.small()
+}
+
+// makeRoom evicts until need more bytes fit in the total, for somebody of that class, and tells what is left to take. from nil: nothing is taken
+// that clients were not sent yet. The caller holds no lock.
+func (m *Memory) makeRoom(need int64, class int, from *givers) rest {
 	for m.used.Load() > m.total-need {
 		m.mu.Lock()
 		l, how := m.shelf.victim()
+		if l == nil && from != nil {
+			l, how = m.owners.victim(class, from)
+		}
 		m.mu.Unlock()
-		if l == nil {
-			return false
+		switch {
+		case l == nil && from == nil:
+			return unread
+		case l == nil:
+			return none
 		}
 		l.session.mu.Lock()
 		if l.can(how) { // it may have changed before the lock was had; then another is first
@@ -84,7 +180,7 @@ func (m *Memory) makeRoom(need int64) bool {
 		}
 		l.session.mu.Unlock()
 	}
-	return true
+	return all
 }
 
 // can reports whether how still applies to l.
@@ -111,7 +207,7 @@ func (l *memoryLog) evict(how way) {
 	m := l.session.store
 	l.session.shelf.rotate(l)
 	m.mu.Lock()
-	m.shelf.rotate(l)
+	m.owners.rotate(l)
 	m.mu.Unlock()
 }
 

@@ -8,18 +8,24 @@ type memorySession struct {
 	name  string
 
 	// mu guards the session and all its logs. Nobody holds two of them.
-	mu    sync.Mutex
-	lost  error // why nothing works any more; nil while it does
-	logs  registry[memoryLog]
-	shelf shelf
-	held  int   // logs that are somewhere
-	bytes int64 // charged to those, without the session's own
-	spare int64 // what eviction could free of it
+	mu        sync.Mutex
+	lost      error // why nothing works any more; nil while it does
+	logs      registry[memoryLog]
+	shelf     shelf
+	principal string
+	owner     *owner // self, or that of the principal while the session holds something
+	self      owner
+	held      int   // logs that are somewhere
+	bytes     int64 // charged to those, without the session's own
+	spare     int64 // what eviction could free of it
 }
 
 func (s *memorySession) log(k Key) *memoryLog {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if k.Principal != "" && s.held == 0 {
+		s.principal = k.Principal
+	}
 	l := s.logs.find(k.Stream)
 	if l == nil {
 		l = &memoryLog{session: s, name: k.Stream, first: 1}

@@ -29,7 +29,11 @@ func (l *memoryLog) stand() standing {
 func (l *memoryLog) settle(reserved int64) {
 	s, m := l.session, l.session.store
 	was, to := l.standing, l.stand()
-	if was == to {
+	unread := int64(0)
+	if to.place == backlog || to.place == owed {
+		unread = to.spare - l.ackedBytes
+	}
+	if was == to && unread == l.unread {
 		return
 	}
 	charge, spare := to.charge-was.charge, to.spare-was.spare
@@ -41,6 +45,11 @@ func (l *memoryLog) settle(reserved int64) {
 		s.logs.hold(l.name, l)
 		if s.held++; s.held == 1 {
 			charge += s.overhead()
+			if s.principal != "" {
+				m.mu.Lock()
+				m.adopt(s)
+				m.mu.Unlock()
+			}
 		}
 	case ended:
 		if !l.gone {
@@ -53,18 +62,31 @@ func (l *memoryLog) settle(reserved int64) {
 	if charge != reserved {
 		m.used.Add(charge - reserved)
 	}
+	o := s.owner
+	if o.principal != "" {
+		o.bytes.Add(charge)
+		o.spare.Add(spare)
+	}
 	if spare != 0 {
 		m.spare.Add(spare)
 	}
-	if was.place != to.place || was.acked != to.acked {
-		s.shelf.move(l, to)
+	moved := was.place != to.place || was.acked != to.acked
+	if moved {
+		s.shelf.move(l, to, nil)
+	}
+	if moved || unread != l.unread || int(o.class.Load()) != s.class() {
 		m.mu.Lock()
-		m.shelf.move(l, to)
+		if moved {
+			m.shelf.move(l, to, o)
+		}
+		m.owners.file(s, unread-l.unread)
+		l.unread = unread
 		switch {
 		case began && s.held == 1:
 			m.sessions.hold(s.name, s)
 		case ended && s.held == 0:
 			m.sessions.release(s.name, s)
+			m.leave(s)
 		}
 		m.mu.Unlock()
 	}

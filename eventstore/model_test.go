@@ -17,8 +17,80 @@ import (
 type model struct {
 	m       *Memory
 	logs    []*modelLog
+	owners  map[string]*modelOwner
 	clock   int
 	evicted int64
+}
+
+// modelOwner is a principal, or a session without.
+type modelOwner struct {
+	class int
+	has   [2]bool
+	filed [2]int // since when it is where it is
+}
+
+func ownerOf(k Key) string {
+	if k.Principal != "" {
+		return "principal " + k.Principal
+	}
+	return k.Session
+}
+
+// held sums up an owner.
+func (d *model) held(name string) (used, spare, unread int64, has [2]bool) {
+	seen := map[string]bool{}
+	for _, l := range d.logs {
+		if ownerOf(l.key) != name || !l.kept {
+			continue
+		}
+		if !seen[l.key.Session] {
+			seen[l.key.Session] = true
+			used += sessionOverhead(l.key.Session)
+		}
+		used += l.charge()
+		spare += l.spare()
+		unread += l.unread()
+		has[backlogs] = has[backlogs] || l.place() == backlog
+		has[results] = has[results] || l.place() == owed
+	}
+	return used, spare, unread, has
+}
+
+// file notes when owners came to be where they are.
+func (d *model) file() {
+	for _, l := range d.logs {
+		name := ownerOf(l.key)
+		o := d.owners[name]
+		if o == nil {
+			o = &modelOwner{}
+			d.owners[name] = o
+		}
+		used, _, _, has := d.held(name)
+		class := classOf(used)
+		for kind := range has {
+			if has[kind] && (!o.has[kind] || class != o.class) {
+				o.filed[kind] = d.clock
+			}
+		}
+		o.class, o.has = class, has
+	}
+}
+
+func (l *modelLog) unread() int64 {
+	switch l.place() {
+	case backlog:
+		return l.spare() - l.ackedCharge()
+	case owed:
+		return l.charge() - l.ackedCharge()
+	}
+	return 0
+}
+
+func (l *modelLog) ackedCharge() int64 {
+	if !l.hasAcked() {
+		return 0
+	}
+	return charges(l.events[:l.acked-l.first+1])
 }
 
 type modelLog struct {
@@ -59,6 +131,7 @@ func (d *model) change(l *modelLog, f func()) {
 	if l.hasAcked() && !acked {
 		l.ackedAt = d.clock
 	}
+	d.file()
 }
 
 func (l *modelLog) overhead() int64 { return logCharge + heapSize(len(l.key.Stream)) }
@@ -110,27 +183,62 @@ func (d *model) count(session *string) (used, spare int64) {
 	return used, spare
 }
 
-// victim is the first rule that finds somebody.
-func (d *model) victim(session *string) (*modelLog, way) {
-	rules := []struct {
-		how  way
-		fits func(*modelLog) bool
-		age  func(*modelLog) int
-	}{
-		{loseAcked, (*modelLog).hasAcked, func(l *modelLog) int { return l.ackedAt }},
-		{loseDone, func(l *modelLog) bool { return l.place() == done }, func(l *modelLog) int { return l.placed }},
-		{loseBacklog, func(l *modelLog) bool { return l.place() == backlog }, func(l *modelLog) int { return l.placed }},
-		{loseOwed, func(l *modelLog) bool { return l.place() == owed }, func(l *modelLog) int { return l.placed }},
-	}
-	for _, rule := range rules {
-		var oldest *modelLog
+// victim is the first rule that finds somebody. In a session that is all; in the store what was not written out is taken from the owner of
+// the highest class, and of none that is below least, but those that have given already.
+func (d *model) victim(session *string, least int, from *[]string) (*modelLog, way) {
+	oldest := func(fits func(*modelLog) bool, age func(*modelLog) int) (first *modelLog) {
 		for _, l := range d.logs {
-			if (session == nil || l.key.Session == *session) && rule.fits(l) && (oldest == nil || rule.age(l) < rule.age(oldest)) {
-				oldest = l
+			if (session == nil || l.key.Session == *session) && fits(l) && (first == nil || age(l) < age(first)) {
+				first = l
 			}
 		}
-		if oldest != nil {
-			return oldest, rule.how
+		return first
+	}
+	placed := func(l *modelLog) int { return l.placed }
+	is := func(p place) func(*modelLog) bool { return func(l *modelLog) bool { return l.place() == p } }
+	if l := oldest((*modelLog).hasAcked, func(l *modelLog) int { return l.ackedAt }); l != nil {
+		return l, loseAcked
+	}
+	if l := oldest(is(done), placed); l != nil {
+		return l, loseDone
+	}
+	if session != nil {
+		if l := oldest(is(backlog), placed); l != nil {
+			return l, loseBacklog
+		}
+		if l := oldest(is(owed), placed); l != nil {
+			return l, loseOwed
+		}
+		return nil, noWay
+	}
+	of := func(name string, kind int) (*modelLog, way) {
+		p, how := backlog, loseBacklog
+		if kind == results {
+			p, how = owed, loseOwed
+		}
+		return oldest(func(l *modelLog) bool { return ownerOf(l.key) == name && l.place() == p }, placed), how
+	}
+	for class := classes; class >= least; class-- {
+		for kind := range 2 {
+			first := ""
+			for name, o := range d.owners {
+				if o.class == class && o.has[kind] && (first == "" || o.filed[kind] < d.owners[first].filed[kind]) {
+					first = name
+				}
+			}
+			if first != "" {
+				if !slices.Contains(*from, first) {
+					*from = append(*from, first)
+				}
+				return of(first, kind)
+			}
+		}
+	}
+	for _, name := range *from {
+		for kind := range 2 {
+			if l, how := of(name, kind); l != nil {
+				return l, how
+			}
 		}
 	}
 	return nil, noWay
@@ -149,8 +257,10 @@ func (d *model) evict(l *modelLog, how way) {
 			l.kept = false
 		}
 	})
-	if how == loseBacklog {
+	if how == loseBacklog && l.place() == backlog {
+		d.clock++
 		l.placed = d.clock // its turn is over
+		d.owners[ownerOf(l.key)].filed[backlogs] = d.clock
 	}
 }
 
@@ -189,10 +299,28 @@ func (d *model) append(l *modelLog, seq uint64, data []byte, seal bool) error {
 	}
 	sessionUsed, sessionSpare := d.count(&l.key.Session)
 	used, spare := d.count(nil)
-	if !seal && (l.backlog && e > d.m.perBacklog ||
-		sessionUsed-sessionSpare+logCost+extra() > d.m.perSession ||
-		used-spare+logCost+extra() > d.m.total) {
-		return ErrFull
+	own := ownerOf(l.key)
+	granted := func() bool {
+		used, spare := d.count(nil)
+		mine, mySpare, _, _ := d.held(own)
+		return mine-mySpare+logCost+extra() <= min(smallBytes, d.m.total/1024) && used-spare+logCost+extra() <= d.m.total+d.m.total/4
+	}
+	if !seal {
+		mine, mySpare, _, _ := d.held(own)
+		for name, o := range d.owners {
+			if _, _, unread, _ := d.held(name); name != own && o.class < classOf(mine+logCost+extra()) {
+				spare -= unread // of those that hold less
+			}
+		}
+		_, all := d.count(nil)
+		switch {
+		case l.backlog && e > d.m.perBacklog, sessionUsed-sessionSpare+logCost+extra() > d.m.perSession:
+			return ErrFull
+		case l.key.Principal != "" && !l.backlog && mine-mySpare+logCost+extra() > d.m.total-(used-all) && !granted():
+			return ErrFull
+		case used-spare+logCost+extra() > d.m.total && !granted():
+			return ErrFull
+		}
 	}
 	if l.backlog && !seal {
 		for charges(l.events)+e > d.m.perBacklog {
@@ -203,19 +331,22 @@ func (d *model) append(l *modelLog, seq uint64, data []byte, seal bool) error {
 			}
 		}
 	}
+	from := []string{own}
 	for _, scope := range []*string{&l.key.Session, nil} {
 		limit := d.m.perSession
 		if scope == nil {
 			limit = d.m.total
 		}
+		mine, _, _, _ := d.held(own)
+		class := classOf(mine + logCost + extra())
 		for {
 			used, _ := d.count(scope)
 			if used+logCost+extra() <= limit {
 				break
 			}
-			v, how := d.victim(scope)
+			v, how := d.victim(scope, class, &from)
 			if v == nil {
-				break // only a seal gets here
+				break // only a seal gets here, and who is granted it
 			}
 			d.evict(v, how)
 		}
@@ -241,6 +372,8 @@ func (d *model) mark(l *modelLog, mark Mark) {
 
 func (d *model) drop(l *modelLog) {
 	l.kept, l.gone, l.events = false, true, nil
+	d.clock++
+	d.file()
 }
 
 func TestMemoryDoesWhatTheModelDoes(t *testing.T) {
@@ -257,7 +390,7 @@ func playModel(t *testing.T, seed uint64, steps int) {
 		TotalBytes:   10_000 + rnd.Int64N(10_000),
 		BacklogBytes: 500 + rnd.Int64N(1500),
 	})
-	d := &model{m: m}
+	d := &model{m: m, owners: map[string]*modelOwner{}}
 	handles := map[*modelLog]Log{}
 	var live []*modelLog
 	names := 0
@@ -269,6 +402,9 @@ func playModel(t *testing.T, seed uint64, steps int) {
 				Stream:  fmt.Sprint("stream", names),
 				Backlog: rnd.IntN(5) == 0,
 			}}
+			if l.key.Session < "session2" && seed%2 == 1 {
+				l.key.Principal = "p"
+			}
 			l.backlog = l.key.Backlog
 			d.logs = append(d.logs, l)
 			live = append(live, l)

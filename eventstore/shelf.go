@@ -23,7 +23,7 @@ const (
 )
 
 // shelf holds the logs that something can be taken from, each kind in the order in which they became so. There is one for
-// each session and one for the store. The caller locks.
+// each session and one for the store, where owners have those that were not written out. The caller locks.
 type shelf struct {
 	acked               list
 	done, backlog, owed list
@@ -53,26 +53,32 @@ func (s *shelf) victim() (*memoryLog, way) {
 	return nil, noWay
 }
 
-func (s *shelf) home(p place) *list {
+func (s *shelf) home(p place, o *owner) *list {
 	switch p {
 	case backlog:
+		if o != nil {
+			return &o.lists[backlogs]
+		}
 		return &s.backlog
 	case done:
 		return &s.done
 	case owed:
+		if o != nil {
+			return &o.lists[results]
+		}
 		return &s.owed
 	}
 	return nil // nothing can be taken from the others
 }
 
-// move files a log under what it became.
-func (s *shelf) move(l *memoryLog, to standing) {
+// move files a log under what it became; o is who has it, in the store's shelf.
+func (s *shelf) move(l *memoryLog, to standing, o *owner) {
 	was := l.standing
 	if to.place != was.place {
-		if q := s.home(was.place); q != nil {
+		if q := s.home(was.place, o); q != nil {
 			q.remove(l)
 		}
-		if q := s.home(to.place); q != nil {
+		if q := s.home(to.place, o); q != nil {
 			q.push(l)
 		}
 	}

@@ -60,6 +60,76 @@ func verify(t testing.TB, m *Memory) {
 		all[l.session.name+"\x00|"+l.name] = l
 	}
 	verifyShelf(t, &m.shelf, func(l *memoryLog) bool { return filed[l] }, all)
+	verifyOwners(t, m, filed)
+}
+
+// verifyOwners checks that each log that a client was not sent is its owner's, and each owner is where its charge says.
+func verifyOwners(t testing.TB, m *Memory, logs map[*memoryLog]bool) {
+	t.Helper()
+	type sums struct{ bytes, spare, unread int64 }
+	want, sessions := map[*owner]*sums{}, map[*memorySession]bool{}
+	count := map[*owner]*[2]int{}
+	for l := range logs {
+		s, o := l.session, l.session.owner
+		if want[o] == nil {
+			want[o], count[o] = &sums{}, &[2]int{}
+		}
+		if !sessions[s] {
+			sessions[s] = true
+			want[o].bytes += s.overhead()
+		}
+		want[o].bytes += l.standing.charge
+		want[o].spare += l.standing.spare
+		switch l.standing.place {
+		case backlog, owed:
+			want[o].unread += l.standing.spare - l.ackedBytes
+		}
+		switch l.standing.place {
+		case backlog:
+			count[o][backlogs]++
+		case owed:
+			count[o][results]++
+		}
+	}
+	unread := [classes + 1]int64{}
+	queued := map[*owner]*[2]bool{}
+	for class := range m.owners.queues {
+		for kind := range m.owners.queues[class] {
+			var prev *owner
+			for o := m.owners.queues[class][kind].front; o != nil; o = o.links[kind].next {
+				require.Same(t, prev, o.links[kind].prev)
+				require.NotNil(t, want[o], "an owner that holds nothing is filed")
+				require.EqualValues(t, class, o.class.Load())
+				if queued[o] == nil {
+					queued[o] = &[2]bool{}
+				}
+				queued[o][kind], prev = true, o
+			}
+			require.Same(t, prev, m.owners.queues[class][kind].back)
+		}
+	}
+	principals := 0
+	for o, w := range want {
+		if o.principal != "" { // sessions were looked at already
+			got := sums{o.bytes.Load(), o.spare.Load(), o.unread}
+			require.Equal(t, *w, got)
+		}
+		require.Equal(t, w.unread, o.unread)
+		require.Equal(t, classOf(w.bytes), int(o.class.Load()))
+		unread[o.class.Load()] += o.unread
+		for kind := range o.lists {
+			n := verifyList(t, &o.lists[kind], func(l *memoryLog) { require.Same(t, o, l.session.owner) })
+			require.Equal(t, count[o][kind], n)
+			require.Equal(t, n > 0, queued[o] != nil && queued[o][kind], "who has something to give is filed")
+			require.Equal(t, n > 0, o.links[kind].filed)
+		}
+		if o.principal != "" {
+			principals++
+			require.Same(t, o, m.principals[o.principal])
+		}
+	}
+	require.Equal(t, unread, m.owners.unread)
+	require.Len(t, m.principals, principals)
 }
 
 // verifyShelf checks that each log that is kept is on the shelf where it belongs, and no other is.
@@ -73,8 +143,12 @@ func verifyShelf(t testing.TB, s *shelf, mine func(*memoryLog) bool, logs map[st
 			acked++
 		}
 	}
-	for _, p := range []place{backlog, done, owed} {
-		n := verifyList(t, s.home(p), func(l *memoryLog) {
+	places := []place{backlog, done, owed}
+	if s.done.whose == ofStore {
+		places = places[1:2] // owners have the others
+	}
+	for _, p := range places {
+		n := verifyList(t, s.home(p, nil), func(l *memoryLog) {
 			require.True(t, mine(l), "a log that is not kept is still filed")
 			require.Equal(t, p, l.standing.place)
 		})

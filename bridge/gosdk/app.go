@@ -57,12 +57,11 @@ func Principal(r *http.Request) string {
 }
 
 type app struct {
-	choose   func(*http.Request) *mcp.Server
-	modern   http.Handler
-	idKey    any       // of the SDK, nil: unknown
-	warn     sync.Once // that it is
-	adopted  sync.Map  // weak.Pointer[mcp.Server]: it has the middleware
-	carriers sync.Map  // weak.Pointer[mcp.RequestExtra] to *carrier
+	choose  func(*http.Request) *mcp.Server
+	modern  http.Handler
+	idKey   any       // of the SDK, nil: unknown
+	warn    sync.Once // that it is
+	adopted sync.Map  // weak.Pointer[mcp.Server]: it has the middleware
 }
 
 func newApp(choose func(*http.Request) *mcp.Server) *app {
@@ -87,7 +86,7 @@ func (a *app) adopt(s *mcp.Server) {
 		return
 	}
 	runtime.AddCleanup(s, func(key weak.Pointer[mcp.Server]) { a.adopted.Delete(key) }, key)
-	s.AddReceivingMiddleware(a.receive)
+	s.AddReceivingMiddleware(middleware)
 }
 
 func (a *app) Modern() http.Handler { return a.modern }
@@ -102,19 +101,26 @@ func (a *app) Open(r *http.Request, s *rejoin.Session, saved []byte) (rejoin.App
 			s.Logger().Warn("rejoin: this version of the Go SDK does not tell requests apart: what middleware added after gosdk.New sends goes to the standalone stream")
 		})
 	}
-	c := &session{app: a, s: s, calls: map[string]*carrier{}, asked: map[jsonrpc.ID]*question{}}
+	c := &session{
+		app: a, s: s, calls: map[string]*carrier{}, carriers: map[weak.Pointer[mcp.RequestExtra]]*carrier{},
+		asked: map[jsonrpc.ID]*question{},
+	}
 	c.ready.L = &c.mu
 	opts, err := c.restore(r, saved)
 	if err != nil {
 		return nil, err
 	}
-	// Not with r's context: handlers' contexts would have its values, whichever request carries their call.
-	ss, err := server.Connect(context.Background(), c, opts)
+	// Not with r's context: handlers' contexts have the values of this one, whichever request carries their call.
+	ss, err := server.Connect(context.WithValue(context.Background(), sessionKey{}, c), c, opts)
 	if err != nil {
 		return nil, err
 	}
 	c.mu.Lock()
 	c.ss = ss
+	over := c.over
 	c.mu.Unlock()
+	if over { // Ended has found nothing to close
+		go c.close(ss)
+	}
 	return c, nil
 }

@@ -56,12 +56,10 @@ func TestWire(t *testing.T) {
 			t.Fatalf("poll after the end: %s", res.Status)
 		}
 	}
-	b.app.carriers.Range(func(_, v any) bool {
-		if v.(*carrier).call != nil {
-			t.Error("an answered call is still known")
-		}
-		return true
-	})
+	n := receive(t, "the session", b.opened)
+	if calls, _ := n.known(); calls != 0 {
+		t.Errorf("%d answered calls are still known", calls)
+	}
 }
 
 func TestSDKClient(t *testing.T) {

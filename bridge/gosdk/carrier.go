@@ -4,7 +4,10 @@ import (
 	"context"
 	"log/slog"
 	"net/http"
+	"reflect"
+	"runtime"
 	"runtime/debug"
+	"strings"
 	"sync/atomic"
 	"weak"
 
@@ -16,35 +19,63 @@ import (
 )
 
 // carrier is a message of the client on its way through the SDK, which hands its RequestExtra through to the middleware and
-// nothing else of it. Nothing in here may point to that RequestExtra: carriers would never be collected.
+// nothing else of it. The session has it, by that RequestExtra, and nothing outside of the session may: what the SDK keeps of a session
+// that has ended, such as the last request of its queue, would keep the carrier, and the carrier the session.
 type carrier struct {
 	ctx    context.Context // rejoin's
 	s      *rejoin.Session
 	key    weak.Pointer[mcp.RequestExtra]
 	call   *rejoin.Call // nil: a notification
 	stop   func() bool  // of the watch on ctx
-	stale  bool         // the call has ended, and its handler has not returned; with the session's lock
 	cancel atomic.Pointer[context.CancelCauseFunc]
 }
 
-// newCarrier makes what the middleware finds again by the identity of the RequestExtra.
+// sessionKey finds a session in what its handlers' contexts are made of: the context that the SDK was connected with.
+type sessionKey struct{}
+
+// newCarrier makes what the middleware finds again by the identity of the RequestExtra, once it is in the session's map.
 func (c *session) newCarrier(ctx context.Context, header http.Header) (*mcp.RequestExtra, *carrier) {
 	extra := &mcp.RequestExtra{Header: header, TokenInfo: auth.TokenInfoFromContext(ctx)}
-	k := &carrier{ctx: ctx, s: c.s, key: weak.Make(extra)}
-	c.app.carriers.Store(k.key, k)
-	return extra, k
+	return extra, &carrier{ctx: ctx, s: c.s, key: weak.Make(extra)}
 }
 
-// handlerContext makes a handler's context of the SDK's, whose end stays the SDK's; only a call's end comes sooner, with its cause.
+// carrierOf finds the message that a handler was called for. Nil: it is none of a session of ours.
+func carrierOf(ctx context.Context, extra *mcp.RequestExtra) *carrier {
+	c, ok := ctx.Value(sessionKey{}).(*session)
+	if !ok || extra == nil {
+		return nil
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.carriers[weak.Make(extra)]
+}
+
+// forgetWith forgets a notification's carrier when the SDK has let go of extra. There is no response at which it could be forgotten, and
+// the SDK may drop it unseen.
+func (c *session) forgetWith(extra *mcp.RequestExtra, k *carrier) {
+	owner := weak.Make(c) // what a cleanup holds lives as long as extra, which the session can reach
+	runtime.AddCleanup(extra, func(key weak.Pointer[mcp.RequestExtra]) {
+		if c := owner.Value(); c != nil {
+			c.mu.Lock()
+			defer c.mu.Unlock()
+			delete(c.carriers, key)
+		}
+	}, k.key)
+}
+
+// handlerContext makes a handler's context of the SDK's, whose end stays the SDK's; only the end of the call, or of a notification's session,
+// comes sooner, with its cause.
 func (k *carrier) handlerContext(sdk context.Context) context.Context {
 	both := &values{sdk, k.ctx}
-	if k.call == nil {
-		return both
-	}
 	ctx, cancel := context.WithCancelCause(both)
 	k.cancel.Store(&cancel)
 	k.propagate() // it may have ended before there was anything to cancel
-	return ctx
+	if ctx.Err() == nil || k.ctx.Err() == nil {
+		return ctx
+	}
+	ended, end := context.WithCancelCause(context.WithoutCancel(both)) // for the cause: the SDK may have been first
+	end(context.Cause(k.ctx))
+	return ended
 }
 
 // propagate ends the handler's context, if there is one and the call's has ended.
@@ -54,8 +85,8 @@ func (k *carrier) propagate() {
 	}
 }
 
-// receive is the middleware: it gives a handler the context of its call and catches its panics, which would end the process.
-func (a *app) receive(next mcp.MethodHandler) mcp.MethodHandler {
+// middleware gives a handler the context of its call and catches its panics, which would end the process.
+func middleware(next mcp.MethodHandler) mcp.MethodHandler {
 	return func(ctx context.Context, method string, req mcp.Request) (result mcp.Result, err error) {
 		deepen(false) // the SDK begins a goroutine for each call
 		log := slog.Default
@@ -76,16 +107,24 @@ func (a *app) receive(next mcp.MethodHandler) mcp.MethodHandler {
 			log().Error("rejoin: panic in a handler", "method", method, "panic", v, "stack", string(debug.Stack()))
 			result, err = nil, &jsonrpc.Error{Code: jsonrpc.CodeInternalError, Message: "internal error"}
 		}()
-		if extra := req.GetExtra(); extra != nil {
-			if v, ok := a.carriers.Load(weak.Make(extra)); ok {
-				k := v.(*carrier) //nolint:forcetypeassert // the map holds nothing else
-				ctx, log, call = k.handlerContext(ctx), k.s.Logger, k.call
-			}
+		if k := carrierOf(ctx, req.GetExtra()); k != nil {
+			ctx, log, call = k.handlerContext(ctx), k.s.Logger, k.call
 		}
 		result, err = next(ctx, method, req)
 		returned = true
-		return result, err
+		if err == nil && isNil(result) && !strings.HasPrefix(method, "notifications/") {
+			log().Error("rejoin: a handler returned neither a result nor an error", "method", method)
+			return nil, &jsonrpc.Error{Code: jsonrpc.CodeInternalError, Message: "internal error"}
+		}
+		return result, readable(err)
 	}
+}
+
+// isNil reports whether there is no result. The SDK looks into one that is a nil pointer, where nothing catches its panic, and tells older
+// clients that the result is null.
+func isNil(result mcp.Result) bool {
+	v := reflect.ValueOf(result)
+	return !v.IsValid() || v.Kind() == reflect.Pointer && v.IsNil()
 }
 
 // values adds the values of a call to the SDK's context, whose own come first: its cancellation is found through one of them.

@@ -78,7 +78,7 @@ func TestTheSDKsVersionsThatAreSupported(t *testing.T) {
 				t.Fatalf("%s requires %s", mod, got)
 			}
 			out := run("test", "-modfile="+mod, "-v", "-skip=^("+slow+")$", ".")
-			for _, name := range []string{"TestWire", "TestMessagesOf16CallsOfASessionStayOnTheirStreams", "TestALiveSessionMovesWithItsSavedState", "TestClientsOfAllErasOnOneURL"} {
+			for _, name := range []string{"TestWire", "TestMessagesOf16CallsOfASessionStayOnTheirStreams", "TestALiveSessionMovesWithItsSavedState", "TestClientsOfAllErasOnOneURL", "TestEndsCross"} {
 				if !strings.Contains(out, "--- PASS: "+name+" ") {
 					t.Errorf("%s did not run:\n%s", name, out)
 				}

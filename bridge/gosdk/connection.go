@@ -32,7 +32,7 @@ func (c *session) Read(context.Context) (jsonrpc.Message, error) {
 	for !c.over && len(c.queue) == 0 {
 		c.ready.Wait()
 	}
-	if c.over {
+	if len(c.queue) == 0 {
 		return nil, io.EOF
 	}
 	m := c.queue[0]
@@ -100,27 +100,28 @@ func (c *session) respond(m *jsonrpc.Response) {
 	name, _ := m.ID.Raw().(string)
 	c.mu.Lock()
 	k := c.calls[name]
+	if request := c.sent[name]; request != nil {
+		empty(request)
+		delete(c.sent, name)
+	}
 	switch {
 	case name == fenceID:
 		c.notes.handled()
 		c.fence()
 	case k != nil:
 		delete(c.calls, name)
-		if k.stale {
-			c.stale--
-		}
+		delete(c.carriers, k.key)
 	}
 	c.mu.Unlock()
 	if k == nil {
 		return
 	}
 	k.stop()
-	c.app.carriers.Delete(k.key)
+	c.memory.finish(k.call, m)
 	if m.Error != nil {
 		_ = k.call.Fail(toRejoin(m.Error))
 		return
 	}
-	c.observe(k.call, m.Result)
 	_ = k.call.Reply(m.Result)
 }
 

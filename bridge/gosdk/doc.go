@@ -27,7 +27,8 @@
 // The handler's context has the values of the HTTP request that carries its own call, not of the one that opened the session.
 // rejoin.HandleFromContext and rejoin.ServerFromContext work with it and with every context derived from it. It ends when the
 // client cancels the call, the session ends, or rejoin gives the call up, and context.Cause is rejoin's; a disconnect does not
-// end it. A handler of a notification has the values of its request too, and no handle.
+// end it. A handler that begins when its call or session has ended gets a context that has ended. A handler of a notification has the values of
+// its request too, and no handle; its context ends with the session.
 //
 // RequestExtra.Header and RequestExtra.TokenInfo are likewise those of the call's own request. RequestExtra.CloseSSEStream is set
 // only where the client can poll, so check it for nil; it may be called any number of times, from any goroutine, never waits, and
@@ -41,8 +42,8 @@
 // ServerOptions.GetSessionID is not asked: rejoin makes the ids. The SDK's keep-alive pings are answered for the client, since one
 // that is away is no reason to end its session; rejoin has its own limits for that.
 //
-// A handler that panics answers its call with an internal error, and the stack is logged. Panics in goroutines of its own are
-// its own to catch. Errors of a handler reach the client as with the SDK's own transports.
+// A handler that panics answers its call with an internal error, and the stack is logged; so does one that returns neither a result nor an
+// error. Panics in goroutines of its own are its own to catch. Errors of a handler reach the client as with the SDK's own transports.
 //
 // # Limits
 //
@@ -66,6 +67,14 @@
 //   - v1.7.0 has the modern era.
 //   - Where the SDK cannot be asked which request a context belongs to, what middleware added after New sends by itself goes to
 //     the standalone stream. No known version; should one come, it is logged, once for each App.
+//
+// # Limits
+//
+// Handlers of notifications run one by one, in the order in which the client sent them. While one is busy, 1,024 notifications of its session
+// wait, or 4 MiB of them; what comes then is dropped, which is logged once a session. A session can be subscribed to 1,000 resources, each with a
+// URI of at most 8 KiB: beyond that clients get errors. Of an initialize that is
+// larger than 8 KiB or has more than about 256 values, the SDK gets the version, name, title and version of the client, and what rejoin keeps of
+// its capabilities; of notifications/initialized no params.
 //
 // # Moving sessions
 //

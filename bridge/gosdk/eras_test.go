@@ -4,6 +4,8 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"net/http"
+	"net/http/httptest"
 	"reflect"
 	"strings"
 	"testing"
@@ -197,5 +199,55 @@ func TestModernBodiesAreLimitedByRejoinAlone(t *testing.T) {
 	}
 	if err := s.Close(); err != nil {
 		t.Error(err)
+	}
+}
+
+// A handler that returns neither a result nor an error is at fault: its client is told so in either era, and the process goes on. The SDK
+// itself writes null to older clients, and for newer ones looks into what is not there.
+func TestANilResultIsAnError(t *testing.T) {
+	for _, method := range []string{"tools/call", "prompts/get"} { // of resources/read the SDK says so itself
+		bubble(t, func(t *testing.T) {
+			j := &journal{}
+			s := newServer(nil, map[string]handler{"nothing": func(context.Context, *mcp.CallToolRequest) (*mcp.CallToolResult, error) { return nil, nil }})
+			s.AddPrompt(&mcp.Prompt{Name: "nothing"}, func(context.Context, *mcp.GetPromptRequest) (*mcp.GetPromptResult, error) { return nil, nil })
+			bridged := New(s).(*app)
+			cfg := rejoin.Config{Logger: j.logger()}
+			if bridged.modern != nil {
+				cfg.Eras = rejoin.Both
+			}
+			srv, err := rejoin.NewServer(bridged, cfg)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer srv.Close()
+			post := func(header, value, body string) *httptest.ResponseRecorder {
+				r := httptest.NewRequest(http.MethodPost, "http://example.com/mcp", strings.NewReader(body))
+				r.Header = http.Header{
+					"Content-Type": {"application/json"}, "Accept": {"application/json, text/event-stream"}, header: {value},
+					"Mcp-Method": {method}, "Mcp-Name": {"nothing"},
+				}
+				w := httptest.NewRecorder()
+				srv.Serve(w, r)
+				return w
+			}
+			call := func(meta string) string {
+				return fmt.Sprintf(`{"jsonrpc":"2.0","id":1,"method":%q,"params":{%s"name":"nothing"}}`, method, meta)
+			}
+			session := post("X", "", `{"jsonrpc":"2.0","id":0,"method":"initialize","params":{"protocolVersion":"2025-11-25","capabilities":{},"clientInfo":{"name":"c","version":"1"}}}`).
+				Header().Get("Mcp-Session-Id")
+			got := []string{post("Mcp-Session-Id", session, call("")).Body.String()}
+			if bridged.modern != nil {
+				got = append(got, post("Mcp-Protocol-Version", modernVersion, call(`"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28",`+
+					`"io.modelcontextprotocol/clientCapabilities":{},"io.modelcontextprotocol/clientInfo":{"name":"c","version":"1"}},`)).Body.String())
+			}
+			for _, answer := range got {
+				if !strings.Contains(answer, `"error":{"code":-32603,"message":"internal error"}`) {
+					t.Errorf("%s is answered with %s", method, answer)
+				}
+			}
+			if n := j.count("rejoin: "); n != 1 { // the modern era has no session, and its handler logs by default
+				t.Errorf("%s: logged %d times: %s", method, n, j.lines.String())
+			}
+		})
 	}
 }

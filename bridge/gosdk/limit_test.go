@@ -2,7 +2,11 @@ package gosdk
 
 import (
 	"context"
+	"log/slog"
 	"math/rand/v2"
+	"net/http"
+	"net/http/httptest"
+	"runtime"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -11,6 +15,7 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/rejoin-mcp/rejoin"
+	"github.com/rejoin-mcp/rejoin/bridge/internal/bounds"
 	"github.com/rejoin-mcp/rejoin/rejointest"
 )
 
@@ -29,25 +34,25 @@ func TestNotificationsBeyondTheLimitAreDropped(t *testing.T) {
 		for range fenceNotes - 1 { // with initialized, one fence
 			c.Notify(changed, nil)
 		}
-		for range maxNotes - fenceNotes + 50 {
+		for range bounds.Notes - fenceNotes + 50 {
 			c.Notify(changed, nil)
 		}
 		call := c.CallTool("x", nil)
 		expect(t, "a call behind them", call.Messages())
 		close(release)
 		call.Result()
-		if got, want := handled.Load(), int64(maxNotes-1); got != want { // initialized is one too
+		if got, want := handled.Load(), int64(bounds.Notes-1); got != want { // initialized is one too
 			t.Errorf("%d were handled, want %d", got, want)
 		}
 		if n := logged.count("are dropped"); n != 1 {
 			t.Errorf("it was logged %d times", n)
 		}
-		for range 3 * maxNotes { // one at a time there is always room
+		for range 3 * bounds.Notes { // one at a time there is always room
 			c.Notify(changed, nil)
 		}
 		synctest.Wait()
-		if got, want := handled.Load(), int64(4*maxNotes-1); got != want {
-			t.Errorf("%d were handled later, want %d", got-maxNotes+1, want-maxNotes+1)
+		if got, want := handled.Load(), int64(4*bounds.Notes-1); got != want {
+			t.Errorf("%d were handled later, want %d", got-bounds.Notes+1, want-bounds.Notes+1)
 		}
 	})
 }
@@ -70,7 +75,7 @@ func TestBacklog(t *testing.T) {
 			if !ok && !set {
 				t.Fatalf("refused with nothing on its way: %+v", b)
 			}
-			if ok && bytes >= maxNoteBytes || b.fenced.count+b.open.count > maxNotes {
+			if ok && bytes >= bounds.NoteBytes || b.fenced.count+b.open.count > bounds.Notes {
 				t.Fatalf("too much: %+v", b)
 			}
 			if ok && b.due() {
@@ -80,23 +85,82 @@ func TestBacklog(t *testing.T) {
 	}
 }
 
-// Calls that are cancelled while their tools do not care.
-func TestCancelledCallsThatRunOnAreLimited(t *testing.T) {
+// Calls that are cancelled while their tools do not care are bounded by rejoin: the refusal says why, and pings are answered.
+func TestCancelledCallsThatRunOnCountAgainstMaxConcurrent(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		release := make(chan struct{})
 		s := newServer(nil, map[string]handler{"x": quick, "stubborn": func(context.Context, *mcp.CallToolRequest) (*mcp.CallToolResult, error) {
 			<-release
 			return text("x"), nil
 		}})
-		c := rejointest.New(t, New(s), rejointest.Config{})
-		for range maxStale {
+		c := rejointest.New(t, New(s), rejointest.Config{Server: rejoin.Config{MaxConcurrent: 4}})
+		for range 4 * 4 {
 			c.CallTool("stubborn", nil).Cancel("enough")
 		}
-		if err := c.CallTool("x", nil).Err(); err.Code != rejoin.CodeInternal || !strings.Contains(err.Message, "still running") {
+		synctest.Wait()
+		if err := c.CallTool("x", nil).Err(); !strings.Contains(err.Message, "Config.MaxConcurrent") {
 			t.Error(err)
 		}
+		c.Start("ping", nil).Result()
 		close(release)
 		synctest.Wait()
 		c.CallTool("x", nil).Result()
+	})
+}
+
+// Calls whose session is deleted while their tools do not care count as well, until those have returned.
+func TestCallsOfDeletedSessionsThatRunOnAreLimited(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		const most = 20
+		release := make(chan struct{})
+		running := 0
+		s := newServer(nil, map[string]handler{"stubborn": func(context.Context, *mcp.CallToolRequest) (*mcp.CallToolResult, error) {
+			running++
+			<-release
+			running--
+			return text("x"), nil
+		}})
+		srv, err := rejoin.NewServer(New(s), rejoin.Config{MaxSessions: most, Logger: slog.New(slog.DiscardHandler)})
+		if err != nil {
+			t.Fatal(err)
+		}
+		do := func(method, session, body string) *httptest.ResponseRecorder {
+			r := httptest.NewRequest(method, "/mcp", strings.NewReader(body))
+			r.Header.Set("Content-Type", "application/json")
+			if session != "" {
+				r.Header.Set("Mcp-Session-Id", session)
+			}
+			w := httptest.NewRecorder()
+			go srv.Serve(w, r)
+			synctest.Wait()
+			return w
+		}
+		defer synctest.Wait()
+		defer srv.Close()
+		open := func() (id string, status int) {
+			w := do(http.MethodPost, "", `{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-11-25","capabilities":{},"clientInfo":{"name":"t","version":"1"}}}`)
+			return w.Header().Get("Mcp-Session-Id"), w.Code
+		}
+		for range 10 * most {
+			id, status := open()
+			if status != http.StatusOK {
+				break
+			}
+			do(http.MethodPost, id, `{"jsonrpc":"2.0","method":"notifications/initialized"}`)
+			do(http.MethodPost, id, `{"jsonrpc":"2.0","id":2,"method":"tools/call","params":{"name":"stubborn"}}`)
+			do(http.MethodDelete, id, "")
+		}
+		if running < most/2 || running > most+1 {
+			t.Errorf("%d tools run", running)
+		}
+		close(release)
+		for range 100 { // the SDK does not answer for a session that has ended: the calls are collected
+			runtime.GC()
+			synctest.Wait()
+			if _, status := open(); status == http.StatusOK {
+				return
+			}
+		}
+		t.Error("no session can be opened although all tools have returned")
 	})
 }

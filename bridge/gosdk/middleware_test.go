@@ -3,7 +3,9 @@ package gosdk
 import (
 	"context"
 	"errors"
+	"log/slog"
 	"slices"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -162,5 +164,53 @@ func TestACancelledCallEndsWhereverItIs(t *testing.T) {
 			t.Error("the tool was begun")
 		}
 		c.CallTool("x", nil).Result()
+	})
+}
+
+// The end of a session reaches also a middleware that is outside of ours, whose context is the SDK's, wherever its call is just then.
+func TestTheEndOfASessionReachesMiddlewareAddedAfterNew(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		var held atomic.Int64
+		giveUp := make(chan struct{})
+		s := newServer(nil, map[string]handler{"x": quick})
+		app := New(s)
+		s.AddReceivingMiddleware(func(next mcp.MethodHandler) mcp.MethodHandler {
+			return func(ctx context.Context, method string, req mcp.Request) (mcp.Result, error) {
+				if method != "tools/call" {
+					return next(ctx, method, req)
+				}
+				held.Add(1)
+				defer held.Add(-1)
+				select {
+				case <-ctx.Done():
+				case <-giveUp:
+				}
+				return nil, ctx.Err()
+			}
+		})
+		srv, err := rejoin.NewServer(app, rejoin.Config{Logger: slog.New(slog.DiscardHandler)})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer srv.Close()
+		for range 50 {
+			var crossing sync.WaitGroup
+			for range 8 {
+				c := &short{srv: srv}
+				if err := c.open(); err != nil {
+					t.Fatal(err)
+				}
+				c.do("POST", `{"jsonrpc":"2.0","method":"notifications/initialized"}`)
+				crossing.Go(func() { c.do("POST", `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"x"}}`) })
+				crossing.Go(func() { c.do("DELETE", "") })
+			}
+			crossing.Wait()
+			synctest.Wait()
+		}
+		if n := held.Load(); n > 0 {
+			t.Errorf("%d are still there", n)
+		}
+		close(giveUp)
+		synctest.Wait()
 	})
 }

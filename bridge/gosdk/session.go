@@ -3,7 +3,8 @@ package gosdk
 import (
 	"context"
 	"encoding/json"
-	"runtime"
+	"maps"
+	"slices"
 	"strconv"
 	"sync"
 	"weak"
@@ -12,6 +13,7 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/rejoin-mcp/rejoin"
+	"github.com/rejoin-mcp/rejoin/bridge/internal/bounds"
 )
 
 // session is rejoin's AppSession and, to the SDK, the mcp.Connection of one session.
@@ -25,54 +27,52 @@ type session struct {
 	ready  sync.Cond         // there is something for Read
 	over   bool
 	lastID uint64
-	calls  map[string]*carrier // by the id that the SDK knows the request by
-	stale  int                 // of calls: those that have ended
+	sent   map[string]*jsonrpc.Request // what the SDK has not answered, by the same id
+	calls  map[string]*carrier         // by the id that the SDK knows the request by; nil: the session is over
 	notes  backlog
 	asked  map[jsonrpc.ID]*question
 
-	saving sync.Mutex
-	state  state
+	carriers map[weak.Pointer[mcp.RequestExtra]]*carrier // of calls until they are answered, of notifications until they are handled
+
+	memory *memory
 }
 
 // Request gives the call an id of our own: the SDK decodes ids through float64.
 func (c *session) Request(call *rejoin.Call) {
+	params, refused := c.memory.begin(call)
+	if refused != nil {
+		_ = call.Fail(refused)
+		return
+	}
 	extra, k := c.newCarrier(call.Context(), call.Header())
 	if h := call.Handle(); h.Resumable() {
 		extra.CloseSSEStream = func(args mcp.CloseSSEStreamArgs) {
 			_ = h.CloseStream(args.RetryAfter) // the tool cannot be told, and need not know
 		}
 	}
-	params := call.Params()
-	if call.Method() == "initialize" {
-		params = clamp(params)
-	}
 	k.call = call
-	if !c.start(k, &jsonrpc.Request{Method: call.Method(), Params: params, Extra: extra}) {
-		c.app.carriers.Delete(k.key)
-		_ = call.Fail(rejoin.Errorf(rejoin.CodeInternal, "too many cancelled requests are still running"))
-	}
+	c.start(k, &jsonrpc.Request{Method: call.Method(), Params: params, Extra: extra})
 }
 
-// start hands a call to the SDK. It reports whether the call is begun, or over.
-func (c *session) start(k *carrier, m *jsonrpc.Request) bool {
+// start hands a call to the SDK, unless the session is over.
+func (c *session) start(k *carrier, m *jsonrpc.Request) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	switch {
-	case c.over: // rejoin has answered for it
-		c.app.carriers.Delete(k.key)
-		return true
-	case c.stale >= maxStale:
-		return false
+	if c.over { // rejoin has answered for it
+		return
 	}
 	name := c.newID()
-	c.calls[name] = k
+	c.calls[name], c.carriers[k.key] = k, k
 	m.ID = makeID(name)
+	if c.sent == nil {
+		c.sent = map[string]*jsonrpc.Request{}
+	}
+	c.sent[name] = m
 	c.push(m)
 	k.stop = context.AfterFunc(k.ctx, func() {
 		k.propagate()
 		c.cancelled(name, context.Cause(k.ctx))
 	})
-	return true
 }
 
 // newID makes an id that no other session has: contexts of other sessions come by here. With the lock, or before there is a need.
@@ -82,20 +82,26 @@ func (c *session) newID() string {
 }
 
 func (c *session) Notification(n *rejoin.Notification) {
+	params := n.Params()
 	if n.Method() == "notifications/initialized" {
-		c.save(func(st *state) { st.Initialized = true })
+		c.memory.initialized()
+		params = nil // the SDK would keep them, and they say nothing
 	}
 	c.mu.Lock()
 	if c.over {
 		c.mu.Unlock()
 		return
 	}
-	ok, first := c.notes.admit(len(n.Params()))
+	ok, first := c.notes.admit(bounds.NoteSize(n.Raw(), n.Header()))
 	if ok {
 		extra, k := c.newCarrier(n.Context(), n.Header())
-		// There is no response at which it could be forgotten, and the SDK may drop it unseen.
-		runtime.AddCleanup(extra, func(key weak.Pointer[mcp.RequestExtra]) { c.app.carriers.Delete(key) }, k.key)
-		c.push(&jsonrpc.Request{Method: n.Method(), Params: n.Params(), Extra: extra})
+		c.carriers[k.key] = k
+		c.forgetWith(extra, k)
+		m := &jsonrpc.Request{Method: n.Method(), Params: params, Extra: extra}
+		if len(n.Raw()) > largeNote {
+			c.notes.open.large = append(c.notes.open.large, m)
+		}
+		c.push(m)
 		c.fence()
 	}
 	c.mu.Unlock()
@@ -106,40 +112,56 @@ func (c *session) Notification(n *rejoin.Notification) {
 
 // cancelled tells the SDK, in whose queue the request may still be, and whose middleware may be outside of ours.
 func (c *session) cancelled(name string, cause error) {
-	params, _ := json.Marshal(map[string]string{"requestId": name, "reason": cause.Error()}) //nolint:errchkjson // strings cannot fail
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if k := c.calls[name]; k != nil {
-		k.stale = true
-		c.stale++
-		c.push(&jsonrpc.Request{Method: "notifications/cancelled", Params: params})
+	if c.calls[name] != nil {
+		c.push(cancellation(name, cause))
 	}
 }
 
-// Ended ends the reading, at which the SDK cancels all handlers, and then has the SDK close, which waits for them.
+func cancellation(name string, cause error) *jsonrpc.Request {
+	params, _ := json.Marshal(map[string]string{"requestId": name, "reason": cause.Error()}) //nolint:errchkjson // strings cannot fail
+	return &jsonrpc.Request{Method: "notifications/cancelled", Params: params}
+}
+
+// Ended ends the reading and has the SDK close, which waits for all handlers. Their contexts have ended by then; those of handlers that begin
+// later end when they are made.
 func (c *session) Ended(error) {
-	c.end()
 	c.mu.Lock()
 	ss := c.ss
+	carriers := slices.Collect(maps.Values(c.carriers))
 	c.mu.Unlock()
+	for _, k := range carriers {
+		k.propagate() // before the SDK does it, for the sake of the cause
+	}
+	c.end()
 	if ss != nil {
-		go ss.Close()
+		go c.close(ss)
 	}
 }
 
-// end lets Read return io.EOF. It reports whether it was the first to.
+// close waits for the SDK's end, and lets go what it has not answered. Programs may keep their ServerSession.
+func (c *session) close(ss *mcp.ServerSession) {
+	_ = ss.Close() // how it ended is for those who wait for it
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	clear(c.carriers)
+	c.sent = nil
+}
+
+// end lets Read return io.EOF, after a cancellation of each call: not every version of the SDK ends its contexts at io.EOF. It reports whether
+// it was the first to.
 func (c *session) end() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.over {
 		return false
 	}
-	for _, k := range c.calls {
-		k.stop()
-		k.propagate() // before the SDK does it, for the sake of the cause
-		c.app.carriers.Delete(k.key)
+	c.queue = nil
+	for name := range c.calls {
+		c.push(cancellation(name, rejoin.ErrSessionEnded))
 	}
-	c.over, c.queue, c.calls = true, nil, nil
+	c.over, c.calls = true, nil
 	c.ready.Broadcast()
 	return true
 }

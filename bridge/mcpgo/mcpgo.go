@@ -6,7 +6,7 @@
 // # A handler's context
 //
 // It has the values of the HTTP request that carries its call, so rejoin.HandleFromContext works in it at any depth, and ends with
-// rejoin's cause. request.Header is the header of that HTTP request.
+// rejoin's cause. request.Header is a copy of the header of that HTTP request. A notification handler's context ends with the session.
 //
 // SendNotificationToClient, SendLogMessageToClient, RequestElicitation, RequestSampling and RequestRoots use the call's stream, in the
 // order in which they were called, also while the client is away. After the call's end they use the session's own stream, as do
@@ -22,6 +22,14 @@
 //
 // Sessions track resources/subscribe: ask a session of a hook, or one from a handler's context, through
 // server.SessionWithResourceSubscriptions.
+//
+// # Limits
+//
+// Handlers of notifications run one by one, in the order in which the client sent them. While one is busy, 1,024 notifications of its session
+// wait, or 4 MiB of them; what comes then is dropped, which is logged once a session. A session can be subscribed to 1,000 resources, each with a
+// URI of at most 8 KiB: beyond that clients get errors. Of an initialize that is
+// larger than 8 KiB or has more than about 256 values, mcp-go gets the version, name, title and version of the client, and what rejoin keeps of
+// its capabilities.
 //
 // # Eras
 //
@@ -84,7 +92,7 @@ func (a *app) Open(r *http.Request, s *rejoin.Session, saved []byte) (rejoin.App
 
 // context makes a handler's context of rejoin's. What is sent with it goes through l.
 func (a *app) context(ctx context.Context, header http.Header, l *line) context.Context {
-	return a.server.WithContext(&handlerContext{ctx, l, a.sdk.headerKey, header.Clone()}, l)
+	return a.server.WithContext(&handlerContext{Context: ctx, line: l, headerKey: a.sdk.headerKey, header: header}, l)
 }
 
 // handlerContext lets the messages go ahead that mcp-go has handed over, before somebody uses the handle that he asks for: they
@@ -94,10 +102,12 @@ type handlerContext struct {
 	line      *line
 	headerKey any // nil: unknown
 	header    http.Header
+	copied    sync.Once // header is the handler's own, to change as it likes: it is copied where somebody asks for it
 }
 
 func (c *handlerContext) Value(key any) any {
 	if key == c.headerKey && key != nil {
+		c.copied.Do(func() { c.header = c.header.Clone() })
 		return c.header
 	}
 	v := c.Context.Value(key)

@@ -10,6 +10,7 @@ import (
 	"github.com/mark3labs/mcp-go/server"
 
 	"github.com/rejoin-mcp/rejoin"
+	"github.com/rejoin-mcp/rejoin/bridge/internal/bounds"
 	"github.com/rejoin-mcp/rejoin/internal/jsonrpc"
 )
 
@@ -20,6 +21,7 @@ type session struct {
 	s      *rejoin.Session
 	memory *memory
 	main   *line
+	notes  backlog
 
 	mu         sync.Mutex
 	registered bool
@@ -58,6 +60,7 @@ func (n *session) Ended(error) {
 	n.over = true
 	registered := n.registered
 	n.mu.Unlock()
+	n.notes.end()
 	n.main.out.end()
 	if registered {
 		n.unregister()
@@ -85,7 +88,10 @@ func (n *session) serve(call *rejoin.Call) {
 		_ = call.Fail(rejoin.Errorf(rejoin.CodeInternal, "internal error")) // it may have ended
 	}()
 	ctx := n.app.context(call.Context(), call.Header(), l)
-	result, fault := n.answer(n.app.server.HandleMessage(ctx, message(call)))
+	result, fault := n.answer(n.app.server.HandleMessage(ctx, n.message(call)))
+	if fault != nil && call.Method() == string(mcp.MethodResourcesSubscribe) && (fault.Message == errManyURIs.Error() || fault.Message == errLongURI.Error()) {
+		fault.Code = rejoin.CodeInvalidParams // mcp-go takes it for a resource that there is not
+	}
 	if call.Method() == "initialize" && fault == nil {
 		fault = n.opened(ctx)
 	}
@@ -100,12 +106,20 @@ func (n *session) serve(call *rejoin.Call) {
 
 // message is a call as mcp-go gets it. It decodes ids into float64, and knows its requests by them, as hooks do: so an id that would become
 // another one, perhaps that of another call, comes as a string that holds how the client spelt it.
-func message(call *rejoin.Call) json.RawMessage {
-	id := call.ID()
-	if jsonrpc.Survives(id) {
+func (n *session) message(call *rejoin.Call) json.RawMessage {
+	id, params := call.ID(), call.Params()
+	if call.Method() == "initialize" {
+		client := n.s.Client()
+		params = bounds.Opening(params, client.Raw, client.Capabilities)
+	}
+	survives := jsonrpc.Survives(id)
+	switch {
+	case !survives:
+		id = jsonrpc.AppendString(nil, "rejoin:"+string(id))
+	case len(params) == len(call.Params()):
 		return call.Raw()
 	}
-	return jsonrpc.AppendRequest(nil, jsonrpc.AppendString(nil, "rejoin:"+string(id)), call.Method(), call.Params())
+	return jsonrpc.AppendRequest(nil, id, call.Method(), params)
 }
 
 // opened completes a session whose initialize has succeeded.
@@ -145,18 +159,6 @@ func (n *session) answer(response mcp.JSONRPCMessage) (json.RawMessage, *rejoin.
 	}
 	n.s.Logger().Error("rejoin: a response is no JSON", "error", err)
 	return nil, rejoin.Errorf(rejoin.CodeInternal, "internal error")
-}
-
-// Notification delivers with the session's own line: a notification has no stream.
-func (n *session) Notification(m *rejoin.Notification) {
-	go func() {
-		defer func() {
-			if v := recover(); v != nil {
-				n.s.Logger().Error("rejoin: panic in a handler", "method", m.Method(), "panic", v, "stack", string(debug.Stack()))
-			}
-		}()
-		n.app.server.HandleMessage(n.app.context(m.Context(), m.Header(), n.main), m.Raw())
-	}()
 }
 
 // Whatever mcp-go can ask of a session.

@@ -12,6 +12,7 @@ import (
 	"github.com/mark3labs/mcp-go/server"
 
 	"github.com/rejoin-mcp/rejoin"
+	"github.com/rejoin-mcp/rejoin/bridge/internal/bounds"
 )
 
 // state is what another process needs to go on with a session. A session's own tools and resources are not in it: they hold functions.
@@ -26,8 +27,6 @@ type state struct {
 // memory is what all lines of a session share: what mcp-go keeps in a session.
 type memory struct {
 	s *rejoin.Session
-
-	saving sync.Mutex // from a change until it is written down: in the order of the changes
 
 	mu        sync.RWMutex
 	state     state
@@ -45,31 +44,36 @@ func (m *memory) restore(saved []byte) error {
 	if err := json.Unmarshal(saved, &m.state); err != nil {
 		return fmt.Errorf("the session's state: %w", err)
 	}
-	m.opened, m.ready = true, true
+	m.ready = true
+	m.open()
 	return nil
 }
 
-// open begins to write the state down.
+// open begins to save the state.
 func (m *memory) open() { m.change(func() { m.opened = true }) }
 
-// change changes the state, and writes it down once the session is open.
+// change changes the state, and says so once the session is open. The state is written down when somebody wants it: a change costs as little as
+// it changes.
 func (m *memory) change(f func()) {
-	m.saving.Lock()
-	defer m.saving.Unlock()
 	m.mu.Lock()
 	f()
 	opened := m.opened
-	raw, err := json.Marshal(&m.state)
 	m.mu.Unlock()
-	if !opened {
-		return
+	if opened {
+		_ = m.s.SaveStateFunc(m.saved) // the session may have ended
 	}
-	if err == nil {
-		err = m.s.SaveState(raw)
-	}
-	if err != nil && !errors.Is(err, rejoin.ErrSessionEnded) {
+}
+
+// saved is the state for another process.
+func (m *memory) saved() []byte {
+	m.mu.RLock()
+	defer m.mu.RUnlock()
+	raw, err := json.Marshal(&m.state)
+	if err != nil {
 		m.s.Logger().Warn("rejoin: a session cannot move to another process", "error", err)
+		return nil
 	}
+	return raw
 }
 
 // set changes what is not written down.
@@ -102,19 +106,31 @@ func (m *memory) SetProtocolVersion(v string) { m.change(func() { m.state.Versio
 func (m *memory) GetLogLevel() mcp.LoggingLevel  { return get(m, &m.state.LogLevel) }
 func (m *memory) SetLogLevel(v mcp.LoggingLevel) { m.change(func() { m.state.LogLevel = v }) }
 
-func (m *memory) SubscribeToResourceErr(uri string) error {
-	m.SubscribeToResource(uri)
-	return nil
-}
+var (
+	errManyURIs = errors.New(bounds.TooManyURIs)
+	errLongURI  = errors.New(bounds.LongURI)
+)
 
-func (m *memory) SubscribeToResource(uri string) {
+// SubscribeToResourceErr refuses what would exceed the bounds.
+func (m *memory) SubscribeToResourceErr(uri string) (refused error) {
+	if len(uri) > bounds.URIBytes {
+		return errLongURI
+	}
 	m.change(func() {
-		if m.state.Subscribed == nil {
+		switch {
+		case m.state.Subscribed == nil:
 			m.state.Subscribed = map[string]bool{}
+		case len(m.state.Subscribed) >= bounds.URIs && !m.state.Subscribed[uri]:
+			refused = errManyURIs
+			return
 		}
 		m.state.Subscribed[uri] = true
 	})
+	return refused
 }
+
+// SubscribeToResource has no effect where the bounds would be exceeded.
+func (m *memory) SubscribeToResource(uri string) { _ = m.SubscribeToResourceErr(uri) }
 
 func (m *memory) UnsubscribeFromResource(uri string) {
 	m.change(func() { delete(m.state.Subscribed, uri) })

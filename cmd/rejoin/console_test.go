@@ -2,11 +2,15 @@ package main
 
 import (
 	"bytes"
+	"errors"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/rejoin-mcp/rejoin/client"
 )
 
 func TestProgressOnATerminalIsOneLine(t *testing.T) {
@@ -34,6 +38,33 @@ func TestServersCannotSpeakToTheTerminal(t *testing.T) {
 	p.terminal = true
 	p.result([]byte(`{"content":[{"type":"text","text":"\u001b[2Jx\ny"}]}`))
 	require.Equal(t, " [2Jx\ny\n", out.String())
+}
+
+// What --json writes to a terminal says the same as what it writes to a file, and nothing in it moves the cursor or turns the text around.
+func TestServersCannotSpeakToTheTerminalInJSON(t *testing.T) {
+	hostile := "a\u0085b\u009b2Jc\u007fd\u202ee\u2066f\u2028g\u061ch ä 😀"
+	raw := []byte(`{"text":"` + hostile + `","\u009b":1,"tab":"\t"}`)
+	write := func(terminal bool, say func(p *printer)) string {
+		var out bytes.Buffer
+		p := &printer{console: &console{w: &bytes.Buffer{}, width: func() int { return 0 }}, stdout: &out, terminal: terminal, json: true}
+		say(p)
+		return out.String()
+	}
+	for name, say := range map[string]func(p *printer){
+		"a result":       func(p *printer) { p.result(raw) },
+		"a message":      func(p *printer) { p.message(client.Message{Method: hostile, Params: raw}) },
+		"an error":       func(p *printer) { p.failed(&client.Error{Code: 1, Message: hostile, Data: raw}) },
+		"a failure":      func(p *printer) { p.failure(errors.New(hostile), hostile) },
+		"a tool":         func(p *printer) { p.record(record{Type: "tool", Tool: raw}) },
+		"what goes on":   func(p *printer) { p.left(hostile) },
+		"nothing at all": func(p *printer) { p.record(record{Type: "x"}) },
+	} {
+		file, terminal := write(false, say), write(true, say)
+		require.JSONEq(t, file, terminal, name)
+		line, ok := strings.CutSuffix(terminal, "\n")
+		require.True(t, ok, name)
+		require.NotRegexp(t, `[\p{Cc}\p{Cf}\x{2028}\x{2029}]`, line, name)
+	}
 }
 
 func TestValuesOfATraceAreWords(t *testing.T) {

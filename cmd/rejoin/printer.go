@@ -41,10 +41,33 @@ type record struct {
 	Token   string          `json:"token,omitempty"`
 }
 
+// record writes a line of JSON. For a terminal, what it would obey is escaped, which means the same.
 func (p *printer) record(r record) {
-	e := json.NewEncoder(p.stdout)
+	var line bytes.Buffer
+	e := json.NewEncoder(&line)
 	e.SetEscapeHTML(false)
-	_ = e.Encode(r) //nolint:errchkjson // package client has checked what is raw; there is nowhere to say that stdout is gone
+	_ = e.Encode(r) //nolint:errchkjson // package client has checked what is raw
+	text := line.String()
+	if p.terminal {
+		text = escaped(text)
+	}
+	_, _ = io.WriteString(p.stdout, text) // there is nowhere to say that stdout is gone
+}
+
+// escaped is a line of JSON with escapes for the control characters that may stand in its strings. None of them has more than 16 bits.
+func escaped(line string) string {
+	if !strings.ContainsFunc(strings.TrimSuffix(line, "\n"), isControl) {
+		return line
+	}
+	var b strings.Builder
+	for _, r := range line {
+		if r != '\n' && isControl(r) {
+			fmt.Fprintf(&b, `\u%04x`, r)
+		} else {
+			b.WriteRune(r)
+		}
+	}
+	return b.String()
 }
 
 // message prints a notification.

@@ -9,6 +9,7 @@ import (
 	"io"
 	"os"
 	"os/exec"
+	"runtime"
 	"time"
 )
 
@@ -21,6 +22,7 @@ type question struct {
 	Job   job     `json:"job"`
 	Sites []site  `json:"sites,omitempty"`
 	Pace  float64 `json:"pace,omitempty"`
+	File  string  `json:"file,omitempty"`
 }
 
 type answer struct {
@@ -42,6 +44,7 @@ func childMain() {
 	var reply func(question) (answer, error)
 	switch role {
 	case "serve":
+		runtime.MemProfileRate = profileRate //nolint:reassign // that is how it is set
 		reply = new(house).reply
 	case "load":
 		reply = new(crowd).reply

@@ -92,11 +92,14 @@ func (h *house) reply(q question) (a answer, err error) {
 			return a, err
 		}
 		a.Sites, err = h.open(q.Job)
+		atOnce(q.Job.goroutines())
 	case "sample", "collect":
 		a.Sample, err = take(q.Do == "collect")
 		a.Gauges = h.gauges()
 	case "goroutines":
 		err = pprof.Lookup("goroutine").WriteTo(os.Stderr, 1)
+	case "heap":
+		err = profile(q.File)
 	default:
 		err = errors.New("no such question")
 	}

@@ -8,6 +8,7 @@ import (
 	"io"
 	"os"
 	"os/signal"
+	"path/filepath"
 	"syscall"
 	"time"
 )
@@ -32,6 +33,7 @@ type job struct {
 	Seed    uint64        `json:"seed"`
 	Rate    float64       `json:"rate"` // calls begun per second; 0: as many as keep the machine about two fifths busy
 	Every   time.Duration `json:"every"`
+	Profile string        `json:"profile"` // the file for a heap that has not come back
 	// What the servers are configured with, and the clients know.
 	IdleTTL time.Duration `json:"idleTTL"`
 	Retain  time.Duration `json:"retain"`
@@ -39,12 +41,15 @@ type job struct {
 	Longest time.Duration `json:"longest"` // of a tool
 }
 
+// goroutines is how many of the servers' there are expected at once.
+func (j *job) goroutines() int { return 6 * j.Clients }
+
 // after is how long all may take after the load.
 const after = 3 * time.Minute
 
 func defaults() job {
 	return job{
-		For: 30 * time.Minute, Clients: 2000, Every: 30 * time.Second,
+		For: 30 * time.Minute, Clients: 2000, Every: 30 * time.Second, Profile: filepath.Join(os.TempDir(), "soak-heap.pprof"),
 		IdleTTL: time.Minute, Retain: 20 * time.Second, Abandon: 20 * time.Second, Longest: 20 * time.Second,
 	}
 }
@@ -58,6 +63,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 	flags.Uint64Var(&j.Seed, "seed", uint64(time.Now().UnixNano()), "of all that is random in what clients and tools do")
 	flags.Float64Var(&j.Rate, "rate", 0, "calls begun per second; 0: as many as keep the machine about two fifths busy")
 	flags.DurationVar(&j.Every, "every", j.Every, "how often to say how it goes")
+	flags.StringVar(&j.Profile, "profile", j.Profile, "where a heap profile of the servers goes if they hold more in the end than at the beginning")
 	if err := flags.Parse(args); err != nil {
 		return err
 	}

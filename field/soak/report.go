@@ -97,8 +97,11 @@ func (r *reporter) busy(house, crowd *child) (float64, error) {
 		return 0, err
 	}
 	r.note(r.paced.crowd)
+	r.peak("goroutines of the servers", float64(r.paced.house.Sample.Goroutines))
 	return r.paced.cpus[0] + r.paced.cpus[1], nil
 }
+
+func (r *reporter) peak(name string, v float64) { r.peaks[name] = max(r.peaks[name], v) }
 
 // say says how it goes.
 func (r *reporter) say(house, crowd *child) error {
@@ -108,18 +111,17 @@ func (r *reporter) say(house, crowd *child) error {
 	h, c, cpus := r.told.house, r.told.crowd, r.told.cpus
 	r.note(c)
 	g, t := h.Gauges, c.Tally
-	peak := func(name string, v float64) { r.peaks[name] = max(r.peaks[name], v) }
-	peak("heap of the servers, MiB", float64(h.Sample.Heap)/(1<<20))
-	peak("RSS of the servers, MiB", float64(h.Sample.RSS)/(1<<20))
-	peak("RSS of the clients, MiB", float64(c.Sample.RSS)/(1<<20))
-	peak("goroutines of the servers", float64(h.Sample.Goroutines))
-	peak("CPUs, servers", cpus[0])
-	peak("CPUs, clients", cpus[1])
-	peak("sessions", float64(g.Sessions))
-	peak("streams", float64(g.Streams))
-	peak("connections", float64(g.Connections))
-	peak("parked", float64(g.Parked))
-	peak("stored, MiB", float64(g.StoredBytes)/(1<<20))
+	r.peak("heap of the servers, MiB", float64(h.Sample.Heap)/(1<<20))
+	r.peak("RSS of the servers, MiB", float64(h.Sample.RSS)/(1<<20))
+	r.peak("RSS of the clients, MiB", float64(c.Sample.RSS)/(1<<20))
+	r.peak("goroutines of the servers", float64(h.Sample.Goroutines))
+	r.peak("CPUs, servers", cpus[0])
+	r.peak("CPUs, clients", cpus[1])
+	r.peak("sessions", float64(g.Sessions))
+	r.peak("streams", float64(g.Streams))
+	r.peak("connections", float64(g.Connections))
+	r.peak("parked", float64(g.Parked))
+	r.peak("stored, MiB", float64(g.StoredBytes)/(1<<20))
 	fmt.Fprintf(r.out, "%6.0fs calls %d completed %d, events %d+%d aside, let go %d, resumes %d, takeovers %d (server %d), cuts %d, lost: %s; faults %d;"+
 		" sessions %d streams %d connections %d parked %d stored %s; heap %s goroutines %d RSS %s; CPUs %.2f+%.2f\n",
 		time.Since(r.begun).Seconds(), t["calls"], t["completed"], t["events"], t["events aside"], t["let go"], t["resumes"], t["takeovers"],

@@ -1,9 +1,12 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"runtime"
+	"runtime/pprof"
+	"sync"
 	"syscall"
 	"time"
 )
@@ -33,6 +36,29 @@ func take(gc bool) (sample, error) {
 		Heap: int64(m.HeapAlloc), //nolint:gosec // less than what a machine has
 		RSS:  resident(), Goroutines: runtime.NumGoroutine(),
 	}, nil
+}
+
+// atOnce has so many goroutines at once, and none of them afterwards. The runtime keeps its record of each for the next one.
+func atOnce(n int) {
+	var begun, ended sync.WaitGroup
+	begun.Add(n)
+	for range n {
+		ended.Go(func() { begun.Done(); begun.Wait() })
+	}
+	ended.Wait()
+}
+
+// profileRate is one record of the heap profile for so many bytes: what is left of a heap in the end is small.
+const profileRate = 16 << 10
+
+// profile writes down what holds the heap.
+func profile(file string) error {
+	f, err := os.Create(file)
+	if err != nil {
+		return err
+	}
+	runtime.GC()
+	return errors.Join(pprof.WriteHeapProfile(f), f.Close())
 }
 
 // resident is the memory that the process has of the machine; 0 where the system does not say.

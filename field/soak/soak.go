@@ -8,9 +8,13 @@ import (
 	"time"
 )
 
-// slack is what the heap may have grown by in the end: what is kept for good, however many came. The runtime keeps a record of half a
-// kilobyte for each goroutine that there was at once.
-func (r *reporter) slack() int64 { return 4<<20 + 512*int64(r.peaks["goroutines of the servers"]) }
+// slack is what the heap may have grown by in the end: a mebibyte and half a kilobyte for each client, since maps, timers and pools of the
+// servers stay as large as they were when most clients were there. The runtime keeps half a kilobyte for each goroutine that there was at once,
+// which the base line has for as many as are expected; here are those beyond.
+func (r *reporter) slack() int64 {
+	beyond := int64(r.peaks["goroutines of the servers"]) - int64(r.job.goroutines())
+	return 1<<20 + 512*int64(r.job.Clients) + 512*max(0, beyond)
+}
 
 // soak does the job and writes how it goes.
 func soak(ctx context.Context, j job, out io.Writer) (err error) {
@@ -122,8 +126,10 @@ func (r *reporter) baseline(ctx context.Context, house *child) error {
 		}
 		if !pause(ctx, 1000) || time.Since(r.calmed) > r.job.IdleTTL+time.Minute {
 			_, err := house.ask(question{Do: "goroutines"})
-			return errors.Join(err, fmt.Errorf("the servers do not come back to their base line: %d goroutines, were %d; heap grown by %s; left: %+v",
-				a.Sample.Goroutines, r.base.Goroutines, mib(grown), a.Gauges))
+			_, e := house.ask(question{Do: "heap", File: r.job.Profile})
+			return errors.Join(err, e, fmt.Errorf("the servers do not come back to their base line: %d goroutines, were %d; "+
+				"heap grown by %s, may by %s (its profile: %s); left: %+v",
+				a.Sample.Goroutines, r.base.Goroutines, mib(grown), mib(r.slack()), r.job.Profile, a.Gauges))
 		}
 	}
 }

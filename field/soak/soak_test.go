@@ -2,6 +2,8 @@ package main
 
 import (
 	"math/rand/v2"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -20,9 +22,31 @@ func TestShortSoak(t *testing.T) {
 	j := defaults()
 	j.For, j.Clients, j.Every, j.Rate, j.Seed = 3*time.Second, 40, time.Second, 20, 1
 	j.IdleTTL, j.Retain, j.Abandon, j.Longest = 3*time.Second, 2*time.Second, 2*time.Second, 2*time.Second
+	j.Profile = filepath.Join(t.TempDir(), "heap.pprof")
 	var out strings.Builder
 	require.NoError(t, soak(t.Context(), j, &out), "%s", &out)
 	require.Contains(t, out.String(), "| completed |", "it has not been idle")
+}
+
+// A heap that does not come back fails the soak, and its profile says what holds it.
+func TestAHeapThatHasGrownFailsAndIsProfiled(t *testing.T) {
+	j := defaults()
+	j.Clients, j.Profile = 10, filepath.Join(t.TempDir(), "heap.pprof")
+	var out strings.Builder
+	house, err := start(t.Context(), "serve", &out)
+	require.NoError(t, err)
+	defer func() { require.NoError(t, house.end()) }()
+	_, err = house.ask(question{Do: "serve", Job: j})
+	require.NoError(t, err)
+	a, err := house.ask(question{Do: "collect"})
+	require.NoError(t, err)
+	r := &reporter{job: j, out: &out, base: a.Sample, peaks: map[string]float64{}} // the clients have ended long ago
+	require.NoError(t, r.baseline(t.Context(), house), "nothing has happened")
+	r.base.Heap -= r.slack() + 1<<20
+	require.ErrorContains(t, r.baseline(t.Context(), house), j.Profile)
+	profile, err := os.ReadFile(j.Profile)
+	require.NoError(t, err)
+	require.NotEmpty(t, profile)
 }
 
 func TestFlags(t *testing.T) {

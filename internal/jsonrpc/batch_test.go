@@ -67,3 +67,39 @@ func TestParseBatch(t *testing.T) {
 		})
 	}
 }
+
+// A batch is read one message at a time: whoever stops reads no further, and an error comes last.
+func TestBatch(t *testing.T) {
+	const one = `{"jsonrpc":"2.0","method":"a"}`
+	for body, want := range map[string][2]int{ // messages, errors
+		`[` + one + `,` + one + `]`: {2, 0}, `[` + one + `,{}]`: {1, 1}, `[` + one + `,{},` + one + `]`: {1, 1}, `[` + one: {1, 1}, `[]`: {0, 1}, one: {0, 1},
+	} {
+		got := [2]int{}
+		for m, err := range Batch([]byte(body), 64) {
+			if err != nil {
+				require.Zero(t, m)
+				got[1]++
+				continue
+			}
+			require.Zero(t, got[1], "behind an error comes nothing")
+			require.Equal(t, one, string(m.Raw)) //nolint:testifylint // to the byte
+			got[0]++
+		}
+		require.Equal(t, want, got, body)
+	}
+	for m, err := range Batch([]byte(`[`+one+`, and whatever`), 64) {
+		require.NoError(t, err)
+		require.Equal(t, one, string(m.Raw)) //nolint:testifylint // to the byte
+		break
+	}
+}
+
+func TestValid(t *testing.T) {
+	for value, want := range map[string]bool{
+		`{}`: true, ` [1, "x", null] `: true, `"ä"`: true, `1e5`: true, "": false, " ": false, `{"a":}`: false, `{} {}`: false, "\"\x01\"": false, "\"\xff\"": false,
+		"\ufeff{}": false, `nul`: false, `[1,]`: false, `{"a":1`: false,
+	} {
+		require.Equal(t, want, Valid([]byte(value)), "%q", value)
+	}
+	require.Zero(t, testing.AllocsPerRun(100, func() { Valid([]byte(`{"a":[{"b":"c"}]}`)) }))
+}

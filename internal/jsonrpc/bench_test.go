@@ -88,3 +88,17 @@ func BenchmarkField(b *testing.B) {
 		})
 	}
 }
+
+func BenchmarkValid(b *testing.B) {
+	for name, body := range bodies() {
+		b.Run(name, func(b *testing.B) {
+			b.SetBytes(int64(len(body)))
+			b.ReportAllocs()
+			for b.Loop() {
+				if !Valid(body) {
+					b.Fatal("not valid")
+				}
+			}
+		})
+	}
+}

@@ -1,5 +1,10 @@
 package jsonrpc
 
+import (
+	"iter"
+	"math"
+)
+
 // Kind is what a message is.
 type Kind uint8
 
@@ -52,18 +57,33 @@ func IsBatch(body []byte) bool {
 // With an error, dst has grown by the messages before the first faulty one. The error's reason begins with the number of that
 // message ("message 3: …"), counted from 1, unless the fault is in the array itself.
 func ParseBatch(dst []Message, body []byte, depth int) ([]Message, error) {
-	s := scanner{b: body, limit: depth}
-	if s.begin() && s.batch(&dst) {
-		s.end()
-	}
-	if s.fault != nil {
-		return dst, s.fault
+	for m, err := range Batch(body, depth) {
+		if err != nil {
+			return dst, err
+		}
+		dst = append(dst, m)
 	}
 	return dst, nil
 }
 
-// batch reads an array of messages. It returns false if the body is not JSON.
-func (s *scanner) batch(dst *[]Message) bool {
+// Batch reads a body that is an array of messages one by one, without memory for all of them. An error comes last: the messages before
+// the first faulty one have been yielded by then, also where it turns out behind them that the body is not JSON. Whoever wants all or
+// none reads it twice. Errors are as with ParseBatch.
+func Batch(body []byte, depth int) iter.Seq2[Message, error] {
+	return func(yield func(Message, error) bool) {
+		s := scanner{b: body, limit: depth}
+		stopped := false
+		if s.begin() && s.batch(func(m Message) bool { stopped = !yield(m, nil); return !stopped }) {
+			s.end()
+		}
+		if s.fault != nil && !stopped {
+			yield(Message{}, s.fault)
+		}
+	}
+}
+
+// batch reads an array of messages. It returns false if the body is not JSON, or yield has had enough.
+func (s *scanner) batch(yield func(Message) bool) bool {
 	if s.i >= len(s.b) || s.b[s.i] != '[' {
 		s.invalid("a batch must be an array")
 		return s.value(0)
@@ -81,8 +101,8 @@ func (s *scanner) batch(dst *[]Message) bool {
 			return false
 		}
 		s.part = 0
-		if s.fault == nil {
-			*dst = append(*dst, m)
+		if s.fault == nil && !yield(m) {
+			return false
 		}
 		s.i = space(s.b, s.i)
 		switch {
@@ -96,4 +116,13 @@ func (s *scanner) batch(dst *[]Message) bool {
 			return false
 		}
 	}
+}
+
+// Valid reports whether a value is JSON in UTF-8, with nothing but white space around it. It does not allocate, up to 256 levels.
+func Valid(value []byte) bool {
+	s := scanner{b: value, limit: math.MaxInt}
+	if s.begin() && s.value(0) {
+		s.end()
+	}
+	return s.fault == nil
 }

@@ -2,6 +2,7 @@ package calls_test
 
 import (
 	"encoding/json"
+	"log/slog"
 	"net/http"
 	"strings"
 	"testing"
@@ -74,6 +75,43 @@ func TestLineBreaksOfUnicodeDoNotLeave(t *testing.T) {
 				require.NotContains(t, body, "\u2029")
 				require.Contains(t, body, `a\u0085b\u2028c\u2029d`)
 			}
+		})
+	}
+}
+
+// Data of an error that is not JSON, or not UTF-8, would make the client's decoder give up the whole message, and with it the other answers of a
+// batch. It arrives as a string, and the operator is told once.
+func TestDataOfAnErrorThatIsNotJSON(t *testing.T) {
+	for data, want := range map[string]string{
+		`{"uri":"a\x01"}`: `"{\"uri\":\"a\\x01\"}"`, `{"a":1`: `"{\"a\":1"`, `{"a":1}}`: `"{\"a\":1}}"`, "\"\xff\"": `"\"\ufffd\""`, "\"\x01\"": `"\"\u0001\""`,
+		" ": `" "`, `{"uri":"a\u0001"}`: `{"uri":"a\u0001"}`, `null`: `null`, "": "",
+	} {
+		kit.Bubble(t, func(t *testing.T) {
+			var logged kit.Log
+			app, next := kit.Puppets()
+			c := rejointest.New(t, app, rejointest.Config{Version: kit.Batches, Server: rejoin.Config{Logger: slog.New(slog.NewTextHandler(&logged, nil))}})
+			session := sessionOf(c, next)
+			for _, accept := range []string{"application/json", "text/event-stream"} {
+				w := kit.Serve(c.Server(), kit.InSession(t, session, "["+kit.CallBody("1", `{}`)+","+kit.CallBody("2", `{}`)+"]", "Accept", accept))
+				next().Returns(&rejoin.Error{Code: 1, Message: "m", Data: json.RawMessage(data)})
+				next().Returns(map[string]int{"a": 1})
+				body := w.Body.String()
+				if want == "" {
+					require.NotContains(t, body, `"data"`)
+				} else {
+					require.Contains(t, body, `"message":"m","data":`+want+`}`)
+				}
+				require.Contains(t, body, `"result":{"a":1}`)
+				for line := range strings.SplitSeq(body, "\n") {
+					message, event := strings.CutPrefix(line, "data: ")
+					require.True(t, !event && accept != "application/json" || message == "" || json.Valid([]byte(message)), line)
+				}
+			}
+			most := 1
+			if data == want {
+				most = 0
+			}
+			require.Equal(t, most, logged.Count("is not valid JSON"))
 		})
 	}
 }

@@ -139,7 +139,7 @@ func TestAQuestionWithoutRoom(t *testing.T) {
 		call.Cut()
 		n := kit.Fill(t, tool, 0)
 		byAsk := make(chan error, 2)
-		tool.Session().Ask(tool.Ctx, "x", json.RawMessage(`"`+strings.Repeat("x", 1000)+`"`), func(_ json.RawMessage, err error) { byAsk <- err })
+		tool.Session().Ask(tool.Ctx, "x", json.RawMessage(`"`+strings.Repeat("x", 5000)+`"`), func(_ json.RawMessage, err error) { byAsk <- err })
 		require.Equal(t, rejoin.ErrFull, <-byAsk)
 		require.Empty(t, got)
 		answers(`"result":"yes"`)(t, &place{c: c})

@@ -57,10 +57,10 @@ var offers = []struct {
 	{`"roots"`, "roots/list", "", false},
 	{``, "roots/list", "", false},
 	{``, "ping", "", true},
-	{`{"roots":{},"experimental":{"x":"` + strings.Repeat("x", 64<<10) + `"}}`, "roots/list", "", true},
-	{`{"roots":{},"experimental":{"x":"` + strings.Repeat("x", 64<<10) + `"}}`, "sampling/createMessage", "{}", false},
-	{`{"elicitation":{"url":{}},"experimental":{"x":"` + strings.Repeat("x", 64<<10) + `"}}`, "elicitation/create", `{"mode":"url"}`, true},
-	{`{"sampling":{"x":"` + strings.Repeat("x", 64<<10) + `"}}`, "sampling/createMessage", "{}", true},
+	{`{"roots":{},"experimental":{"x":"` + strings.Repeat("x", 60<<10) + `"}}`, "roots/list", "", true},
+	{`{"roots":{},"experimental":{"x":"` + strings.Repeat("x", 60<<10) + `"}}`, "sampling/createMessage", "{}", false},
+	{`{"elicitation":{"url":{}},"experimental":{"x":"` + strings.Repeat("x", 60<<10) + `"}}`, "elicitation/create", `{"mode":"url"}`, true},
+	{`{"sampling":{"x":"` + strings.Repeat("x", 60<<10) + `"}}`, "sampling/createMessage", "{}", true},
 }
 
 var withoutCapabilities = strings.Replace(kit.Initialize, `"capabilities":{"elicitation":{},"roots":{},"sampling":{}},`, "", 1)

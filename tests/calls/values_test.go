@@ -59,7 +59,7 @@ func TestContextValuesOutliveTheRequest(t *testing.T) {
 	})
 }
 
-// Notifications come with the values of their own request, and likewise outlive it.
+// Notifications come with the values of their own request, and likewise outlive it, until their session ends.
 func TestContextOfANotification(t *testing.T) {
 	kit.Bubble(t, func(t *testing.T) {
 		var got context.Context
@@ -73,8 +73,13 @@ func TestContextOfANotification(t *testing.T) {
 		body, res := kit.Post(t, c, `{"jsonrpc":"2.0","method":"notifications/x","params":{"n":1}}`, "X-Value", "mine")
 		require.Equal(t, http.StatusAccepted, res.StatusCode)
 		require.Empty(t, body)
-		kit.Elapse(2 * time.Hour)
+		kit.Elapse(20 * time.Minute)
 		require.NoError(t, got.Err())
+		_, some := got.Deadline()
+		require.False(t, some, "a middleware's deadline is the request's, not the notification's")
+		kit.Elapse(2 * time.Hour)
+		require.ErrorIs(t, got.Err(), context.Canceled, "the session has been idle for too long")
+		require.ErrorIs(t, context.Cause(got), rejoin.ErrSessionEnded)
 		require.Equal(t, "mine", got.Value(valueKey{}))
 		require.Same(t, c.Server(), rejoin.ServerFromContext(got))
 		require.ErrorIs(t, rejoin.HandleFromContext(got).CloseStream(0), rejoin.ErrNoCall)

@@ -24,6 +24,8 @@ func TestImports(t *testing.T) {
 		"/core":                      nil,
 		"/internal/jsonrpc":          nil,
 		"/internal/sse":              nil,
+		"/internal/rawhttp":          {"/internal/jsonrpc", "/internal/sse"},
+		"/bridge/internal/crossing":  {""},
 		"/eventstore":                nil,
 		"/eventstore/storetest":      {"/eventstore"},
 		"":                           {"/core", "/internal/jsonrpc", "/internal/sse", "/eventstore"},
@@ -33,9 +35,10 @@ func TestImports(t *testing.T) {
 		"/adapters/echo":             {""},
 		"/adapters/gin":              {""},
 		"/adapters/adaptertest":      {"", "/rejointest", "/internal/sse"},
+		"/bridge/internal/bounds":    {"/internal/jsonrpc"},
 		"/bridge/internal/faithful":  {"/internal/jsonrpc"},
 		"/client":                    {"/internal/jsonrpc", "/internal/sse"},
-		"/tests/internal/kit":        {"", "/eventstore", "/eventstore/storetest", "/rejointest"},
+		"/tests/internal/kit":        {"", "/adapters/stdlib", "/eventstore", "/eventstore/storetest", "/internal/rawhttp", "/rejointest"},
 		"/rejointest":                {"", "/core", "/internal/jsonrpc", "/internal/sse", "/eventstore", "/adapters/stdlib"},
 	}
 	out, err := exec.Command("go", "list", "-f", `{{if .GoFiles}}{{.ImportPath}} {{join .Imports " "}}{{end}}`, "./...").Output()

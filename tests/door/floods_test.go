@@ -1,6 +1,7 @@
 package door_test
 
 import (
+	"context"
 	"fmt"
 	"io"
 	"maps"
@@ -90,8 +91,8 @@ func TestBodiesThatDripForHours(t *testing.T) {
 	}
 }
 
-// A header is as large as http.Server.MaxHeaderBytes lets it be, a mebibyte by default. Up to there each field is looked at once, and no field
-// stays.
+// A header is as large as http.Server.MaxHeaderBytes lets it be, a mebibyte by default; that of a POST no larger than 64 KiB. Up to there each field
+// is looked at once, and no field stays.
 func TestHeaderFloods(t *testing.T) {
 	kit.Bubble(t, func(t *testing.T) {
 		c := rejointest.New(t, &kit.Fake{}, rejointest.Config{})
@@ -104,19 +105,22 @@ func TestHeaderFloods(t *testing.T) {
 			header http.Header
 			want   int
 		}{
-			"10,000 lines":                 {repeat("X-Flood", "x", 10_000), http.StatusOK},
-			"a field of 900 kB":            {http.Header{"X-Flood": {strings.Repeat("x", 900_000)}}, http.StatusOK},
-			"two mebibytes":                {http.Header{"X-Flood": {strings.Repeat("x", 2<<20)}}, http.StatusRequestHeaderFieldsTooLarge},
-			"many Accepts":                 {repeat("Accept", "application/json, text/event-stream", 10_000), http.StatusOK},
-			"an Accept of 100,000 ranges":  {http.Header{"Accept": {strings.Repeat("a/b;q=0.5,", 90_000) + "*/*"}}, http.StatusOK},
-			"an Accept of many parameters": {http.Header{"Accept": {"text/html" + strings.Repeat(";a=b", 200_000) + ", */*"}}, http.StatusOK},
-			"Accepts of nothing":           {repeat("Accept", "text/html", 10_000), http.StatusNotAcceptable},
-			"many Origins":                 {repeat("Origin", "http://evil.example", 10_000), http.StatusForbidden},
-			"many sessions":                {repeat("Mcp-Session-Id", id, 10_000), http.StatusOK},
-			"many sessions, and one other": {http.Header{"Mcp-Session-Id": append(slices.Repeat([]string{id}, 5000), "other")}, http.StatusBadRequest},
-			"a session of 900 kB":          {http.Header{"Mcp-Session-Id": {strings.Repeat("x", 900_000)}}, http.StatusNotFound},
-			"a version of 900 kB":          {http.Header{"Mcp-Protocol-Version": {strings.Repeat("x", 900_000)}}, http.StatusBadRequest},
-			"a type of 900 kB":             {http.Header{"Content-Type": {"application/json" + strings.Repeat(";a=b", 200_000)}}, http.StatusOK},
+			"1,500 lines":                 {repeat("X-Flood", "x", 1500), http.StatusOK},
+			"10,000 lines":                {repeat("X-Flood", "x", 10_000), http.StatusRequestHeaderFieldsTooLarge},
+			"a field of 60 kB":            {http.Header{"X-Flood": {strings.Repeat("x", 60_000)}}, http.StatusOK},
+			"a field of 900 kB":           {http.Header{"X-Flood": {strings.Repeat("x", 900_000)}}, http.StatusRequestHeaderFieldsTooLarge},
+			"two mebibytes":               {http.Header{"X-Flood": {strings.Repeat("x", 2<<20)}}, http.StatusRequestHeaderFieldsTooLarge},
+			"many Accepts":                {repeat("Accept", "application/json, text/event-stream", 800), http.StatusOK},
+			"an Accept of 6,000 ranges":   {http.Header{"Accept": {strings.Repeat("a/b;q=0.5,", 6_000) + "*/*"}}, http.StatusOK},
+			"an Accept of parameters":     {http.Header{"Accept": {"text/html" + strings.Repeat(";a=b", 15_000) + ", */*"}}, http.StatusOK},
+			"Accepts of nothing":          {repeat("Accept", "text/html", 1000), http.StatusNotAcceptable},
+			"many Origins":                {repeat("Origin", "http://evil.example", 10_000), http.StatusForbidden},
+			"many sessions":               {repeat("Mcp-Session-Id", id, 800), http.StatusOK},
+			"too many sessions":           {repeat("Mcp-Session-Id", id, 10_000), http.StatusRequestHeaderFieldsTooLarge},
+			"many sessions and one other": {http.Header{"Mcp-Session-Id": append(slices.Repeat([]string{id}, 800), "other")}, http.StatusBadRequest},
+			"a session of 60 kB":          {http.Header{"Mcp-Session-Id": {strings.Repeat("x", 60_000)}}, http.StatusNotFound},
+			"a version of 60 kB":          {http.Header{"Mcp-Protocol-Version": {strings.Repeat("x", 60_000)}}, http.StatusBadRequest},
+			"a type of 60 kB":             {http.Header{"Content-Type": {"application/json" + strings.Repeat(";a=b", 15_000)}}, http.StatusOK},
 		} {
 			for range 3 {
 				r := kit.Request(t, http.MethodPost, kit.Ping)
@@ -137,10 +141,10 @@ func TestHeaderFloods(t *testing.T) {
 	})
 }
 
-// A batch is bounded by MaxBodyBytes and, where there are requests in it, by MaxConcurrent: of one that is too large nothing is started. Where
+// A batch is bounded by MaxBodyBytes, by 1,000 messages and, where there are requests in it, by MaxConcurrent: of one that is too large nothing is started. Where
 // that is off all are answered.
 func TestBatchBombs(t *testing.T) {
-	const members = 10_000 / min(kit.Fewer, 20)
+	const members = 1_000
 	batch := func(member string, n int) string {
 		var b strings.Builder
 		for i := range n {
@@ -169,12 +173,14 @@ func TestBatchBombs(t *testing.T) {
 				"as many as may run":         {batch(oneRequest, 64), 200, 64, 0},
 				"one more":                   {batch(oneRequest, 65), 429, 65, 0},
 				"requests":                   {batch(oneRequest, members), 429, members, 0},
-				"requests and notifications": {batch(oneRequest+","+notification, members), 429, members, members},
+				"requests and notifications": {batch(oneRequest+","+notification, members/2), 429, members / 2, members / 2},
 				"notifications":              {batch(notification, members), 202, 0, members},
 				"answers":                    {batch(`{"jsonrpc":"2.0","id":#,"result":{}}`, members), 202, 0, 0},
 				"cancels":                    {batch(`{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":#}}`, members), 202, 0, 0},
 				"one id":                     {batch(strings.Replace(oneRequest, "#", "7", 1), members), 429, 0, 0},
 				"nothing":                    {batch("0", members), 400, 0, 0},
+				"one message too many":       {batch(notification, members+1), 400, 0, 0},
+				"far too many":               {batch(notification, 50*members), 400, 0, 0},
 			} {
 				if most < 0 && test.status == 429 {
 					test.status = 200
@@ -202,4 +208,77 @@ func TestBatchBombs(t *testing.T) {
 			kit.RequireRested(t, resting)
 		})
 	}
+}
+
+// Calls keep the header that they came with as long as they run, whether their client is there or not. All that a session can have cost no more
+// than a few megabytes with the largest header that is let in, and a refused one carries the id of its request.
+func TestWhatWaitingCallsKeepOfTheirHeaders(t *testing.T) {
+	kit.Bubble(t, func(t *testing.T) {
+		calls := []*rejoin.Call{}
+		s := kit.NewServer(t, &kit.Fake{OnRequest: func(c *rejoin.Call) {
+			if c.Method() == "initialize" {
+				kit.Accept(c)
+				return
+			}
+			calls = append(calls, c)
+		}}, rejoin.Config{})
+		id, _ := kit.OpenNow(t, s, kit.Initialize)
+		send := func(n, fields int) *kit.Response {
+			r := kit.InSession(t, id, kit.CallBody(strconv.Itoa(n), `{}`))
+			for i := range fields {
+				r.Header[fmt.Sprintf("X%d-%d", n, i)] = []string{""}
+			}
+			ctx, leave := context.WithCancel(r.Context())
+			w := kit.Serve(s, r.WithContext(ctx))
+			leave()
+			synctest.Wait()
+			return w
+		}
+		measure := func(from, fields int) uint64 {
+			base := kit.HeapAlloc()
+			for n := range 32 {
+				send(from+n, fields)
+			}
+			return kit.HeapAlloc() - base
+		}
+		honest, hostile := measure(0, 10), measure(100, 1600)
+		require.Len(t, calls, 64)
+		t.Logf("32 calls keep %d KiB, with large headers %d KiB", honest>>10, hostile>>10)
+		require.Less(t, hostile, uint64(16<<20))
+		w := send(7000, 160_000)
+		require.Equal(t, http.StatusRequestHeaderFieldsTooLarge, w.Status)
+		require.Contains(t, w.Body.String(), `"id":7000,"error":{"code":-32600,"message":"the header is larger than 64 KiB`)
+		require.Len(t, calls, 64, "it is refused before it costs anything")
+		for _, c := range calls {
+			kit.Accept(c)
+		}
+	})
+}
+
+// A notification that an app keeps, because a handler is busy, keeps no more than its own bytes: neither what white space nor what other messages
+// made of its body.
+func TestANotificationDoesNotKeepItsBody(t *testing.T) {
+	kit.Bubble(t, func(t *testing.T) {
+		var kept []*rejoin.Notification
+		s := kit.NewServer(t, &kit.Fake{OnNotification: func(n *rejoin.Notification) { kept = append(kept, n) }}, rejoin.Config{})
+		const small, space = `{"jsonrpc":"2.0","method":"notifications/x","params":{"a":"b"}}`, 1 << 20
+		for version, body := range map[string]string{
+			kit.Polling: strings.Repeat(" ", space) + small + strings.Repeat(" ", space),
+			kit.Batches: "[" + small + `,{"jsonrpc":"2.0","id":1,"result":"` + strings.Repeat("x", 2*space) + `"}]`,
+		} {
+			id, _ := kit.OpenNow(t, s, strings.Replace(kit.Initialize, kit.Polling, version, 1))
+			kept = nil
+			base := kit.HeapAlloc()
+			for range 64 {
+				require.Equal(t, http.StatusAccepted, kit.ServeNow(s, kit.InSession(t, id, body)).Status)
+			}
+			kit.RequireFlat(t, base, 4<<20, "64 notifications from bodies of 2 MiB")
+			require.Len(t, kept, 64)
+			for _, n := range kept {
+				require.JSONEq(t, small, string(n.Raw()))
+				require.JSONEq(t, `{"a":"b"}`, string(n.Params()))
+				require.Equal(t, "notifications/x", n.Method())
+			}
+		}
+	})
 }

@@ -35,7 +35,7 @@ func newCrowd(t *testing.T, cfg rejoin.Config) *crowd {
 	c := &crowd{store: kit.NewWatchedStore()}
 	var app rejoin.App
 	app, c.next = kit.Puppets()
-	cfg.Store, cfg.MaxSessions, cfg.MaxConcurrent, cfg.MaxBodyBytes, cfg.Logger = c.store, 3, 2, 4096, kit.QuietLogger()
+	cfg.Store, cfg.MaxSessions, cfg.MaxConcurrent, cfg.MaxBodyBytes, cfg.Logger = c.store, 5, 2, 4096, kit.QuietLogger()
 	cfg.Principal = kit.ByUser
 	c.srv = kit.NewServer(t, app, cfg)
 	for range 3 {
@@ -43,6 +43,12 @@ func newCrowd(t *testing.T, cfg rejoin.Config) *crowd {
 		require.Empty(t, no)
 		require.Equal(t, http.StatusAccepted, kit.Notify(t, c.srv, id, "notifications/initialized"))
 		c.ids = append(c.ids, id)
+	}
+	for _, user := range []string{"bob", "carol"} { // so that all places are taken
+		w := kit.Serve(c.srv, kit.Request(t, http.MethodPost, kit.Initialize, "X-User", user))
+		require.Equal(t, "200 result ended", w.Story())
+		first := kit.InSession(t, w.Head.Get("Mcp-Session-Id"), `{"jsonrpc":"2.0","method":"notifications/x"}`, "X-User", user)
+		require.Equal(t, "202 ended", kit.Serve(c.srv, first).Story())
 	}
 	for i, n := range []int{1, 2} {
 		for k := range n {
@@ -158,7 +164,7 @@ func TestRefusalsWhileDrainingLeaveNothing(t *testing.T) {
 			c.next().Returns("done")
 		}
 		require.NoError(t, <-drained)
-		require.EqualValues(t, 3, c.srv.Stats().Sessions)
+		require.EqualValues(t, 5, c.srv.Stats().Sessions)
 	})
 }
 

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"strconv"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -17,7 +18,7 @@ import (
 )
 
 // Where there are as many sessions as there may be, one makes room whose client has never come back after initialize, if it had 30 seconds
-// to do so: the oldest of them. Others never do.
+// to do so: the oldest of them; or else the one that has been idle for longest, if that is five minutes.
 func TestMaxSessions(t *testing.T) {
 	kit.Bubble(t, func(t *testing.T) {
 		var ended []error
@@ -46,9 +47,9 @@ func TestMaxSessions(t *testing.T) {
 		require.Equal(t, http.StatusAccepted, kit.Notify(t, s, ids[0], "notifications/x"))
 		require.Equal(t, http.StatusAccepted, kit.Notify(t, s, ids[2], "notifications/initialized"), "it was late, and in time")
 		require.Equal(t, http.StatusAccepted, kit.Notify(t, s, ids[3], "notifications/initialized"))
-		kit.Elapse(29 * time.Minute)
+		kit.Elapse(5*time.Minute - time.Nanosecond)
 		_, refused = kit.Open(t, s)
-		require.Equal(t, full, refused, "those that have spoken never make room")
+		require.Equal(t, full, refused, "those that have spoken make none")
 		require.EqualValues(t, 3, s.Stats().Sessions)
 		r := kit.InSession(t, ids[0], "")
 		r.Method = http.MethodDelete
@@ -147,6 +148,7 @@ func TestASessionAfterItsEnd(t *testing.T) {
 		require.ErrorIs(t, tool.CloseStream(0), rejoin.ErrEnded)
 		require.ErrorIs(t, tool.CloseStandaloneStream(0), rejoin.ErrEnded)
 		require.ErrorIs(t, s.SaveState(nil), rejoin.ErrSessionEnded)
+		require.ErrorIs(t, s.SaveStateFunc(func() []byte { return nil }), rejoin.ErrSessionEnded)
 		require.Equal(t, "x", string(s.SavedState()), "what is refused replaces nothing")
 		require.False(t, tool.Connected())
 		require.False(t, tool.Resumable())
@@ -167,5 +169,31 @@ func TestNotifyInAnotherSessionsContext(t *testing.T) {
 		require.NoError(t, b.Session().Notify(a.Ctx, "notifications/x", json.RawMessage(`{ "a" : 1.50 }`)))
 		require.Equal(t, "open", kit.Last(call), "a context of another session's call says nothing here")
 		require.Contains(t, string(listen.Messages()[0]), `"params":{ "a" : 1.50 }`, "as it is")
+	})
+}
+
+// A state that is a function is asked for when it is needed and not before, without a lock, and after the end too.
+func TestAStateThatIsAFunction(t *testing.T) {
+	kit.Bubble(t, func(t *testing.T) {
+		app, next := kit.Puppets()
+		c := rejointest.New(t, app, rejointest.Config{})
+		c.CallTool("x", nil)
+		s := next().Session()
+		asked := 0
+		state := func() []byte {
+			asked++
+			_ = s.Version() // it would wait for ever for a lock that is held
+			return []byte(strconv.Itoa(asked))
+		}
+		for range 1000 {
+			require.NoError(t, s.SaveStateFunc(state))
+		}
+		require.Zero(t, asked, "nobody has asked for it")
+		require.Equal(t, "1", string(s.SavedState()))
+		require.NoError(t, s.SaveState([]byte("x")))
+		require.Equal(t, "x", string(s.SavedState()), "what was saved last counts")
+		require.NoError(t, s.SaveStateFunc(state))
+		s.End(nil)
+		require.Equal(t, "2", string(s.SavedState()))
 	})
 }

@@ -199,7 +199,10 @@ func TestLostDataCrosses(t *testing.T) {
 						_ = tool.Progress(float64(k), 0, "")
 						kit.Elapse(time.Duration(5+i) * time.Millisecond)
 					}
-					tool.Answer <- "done"
+					select {
+					case tool.Answer <- "done":
+					case <-tool.Ctx.Done(): // its client was told, and the server has ended
+					}
 				}()
 			}
 			for _, call := range calls {

@@ -38,6 +38,7 @@ var rowTables = []struct {
 	{"a GET", getRows},
 	{"the eras", eraRows},
 	{"fields that came twice", joinedRows},
+	{"bounds", boundRows},
 }
 
 // refusedWith are the messages of all refusals that a row has seen.

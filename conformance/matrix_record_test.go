@@ -1,0 +1,121 @@
+//go:build node
+
+package conformance_test
+
+import (
+	"bufio"
+	"bytes"
+	"flag"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/rejoin-mcp/rejoin"
+)
+
+// recordTo is where what clients send is kept, as seeds of the fuzz targets of raw HTTP: ../internal/rawhttp/recorded. That is what they send
+// to a server that lets them go once.
+var recordTo = flag.String("record", "", "a folder for scripts of what the clients send")
+
+// recorded reports whether a scenario is one of those that are kept.
+func recorded(in setting, what scenario) bool {
+	return *recordTo != "" && what.name == "CloseStream" && in.server == "go-sdk"
+}
+
+// recording is a listener that keeps what clients send, request by request.
+type recording struct {
+	net.Listener
+
+	mu     sync.Mutex
+	conns  int
+	last   int // the connection of the newest request
+	script strings.Builder
+}
+
+func (l *recording) Accept() (net.Conn, error) {
+	c, err := l.Listener.Accept()
+	if err != nil {
+		return nil, err
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.conns++
+	return &recordedConn{Conn: c, l: l, n: l.conns}, nil
+}
+
+// recordedConn is one of its connections. net/http reads it in one goroutine at a time.
+type recordedConn struct {
+	net.Conn
+
+	l   *recording
+	n   int
+	got []byte // of a request that is not whole yet
+}
+
+func (c *recordedConn) Read(p []byte) (int, error) {
+	n, err := c.Conn.Read(p)
+	c.got = append(c.got, p[:n]...)
+	for {
+		raw := bytes.NewReader(c.got)
+		in := bufio.NewReader(raw)
+		r, broken := http.ReadRequest(in)
+		if broken == nil {
+			_, broken = io.Copy(io.Discard, r.Body)
+		}
+		if broken != nil {
+			return n, err
+		}
+		whole := len(c.got) - raw.Len() - in.Buffered()
+		c.l.keep(c.n, string(c.got[:whole]))
+		c.got = c.got[whole:]
+	}
+}
+
+// blanks are what is another in each run, and what a script has instead.
+var blanks = []struct {
+	what *regexp.Regexp
+	with string
+}{
+	{regexp.MustCompile(`(?i)(\r\nmcp-session-id: )[^\r]*`), "${1}{{session}}"},
+	{regexp.MustCompile(`(?i)(\r\nlast-event-id: )[^\r]*`), "${1}{{cursor}}"},
+	{regexp.MustCompile(`(?i)(\r\ncontent-length: )[^\r]*`), "${1}{{length}}"},
+	{regexp.MustCompile(`(?i)(\r\nhost: )[^\r]*`), "${1}localhost"},
+	{regexp.MustCompile(`(?i)(\r\nmcp-name: |"name":")work\b`), "${1}poll"},
+}
+
+// keep adds a request. A poll comes when it is due.
+func (l *recording) keep(conn int, request string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, b := range blanks {
+		request = b.what.ReplaceAllString(request, b.with)
+	}
+	if strings.Contains(request, "{{cursor}}") {
+		l.script.WriteString("{{later}}")
+	}
+	if l.last != 0 && conn != l.last {
+		l.script.WriteString("{{new}}")
+	}
+	l.last = conn
+	l.script.WriteString(request + "{{wait}}")
+}
+
+// write ends a recording.
+func (l *recording) write(t *testing.T, client string, in setting) {
+	t.Helper()
+	name := strings.Trim(regexp.MustCompile(`[^a-z0-9.]+`).ReplaceAllString(strings.ToLower(client), "-"), "-")
+	if in.eras == rejoin.Both {
+		name += "-both"
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	require.NoError(t, os.WriteFile(filepath.Join(*recordTo, name+".http"), []byte(l.script.String()), 0o600))
+}
