@@ -28,6 +28,7 @@ type carrier struct {
 	call   *rejoin.Call // nil: a notification
 	stop   func() bool  // of the watch on ctx
 	cancel atomic.Pointer[context.CancelCauseFunc]
+	over   atomic.Pointer[error] // why the session has ended: ctx may end a moment later
 }
 
 // sessionKey finds a session in what its handlers' contexts are made of: the context that the SDK was connected with.
@@ -70,18 +71,31 @@ func (k *carrier) handlerContext(sdk context.Context) context.Context {
 	ctx, cancel := context.WithCancelCause(both)
 	k.cancel.Store(&cancel)
 	k.propagate() // it may have ended before there was anything to cancel
-	if ctx.Err() == nil || k.ctx.Err() == nil {
+	cause := k.cause()
+	if ctx.Err() == nil || cause == nil {
 		return ctx
 	}
 	ended, end := context.WithCancelCause(context.WithoutCancel(both)) // for the cause: the SDK may have been first
-	end(context.Cause(k.ctx))
+	end(cause)
 	return ended
 }
 
-// propagate ends the handler's context, if there is one and the call's has ended.
+// cause is why the call, or its session, has ended; nil: neither has.
+func (k *carrier) cause() error {
+	if k.ctx.Err() != nil {
+		return context.Cause(k.ctx)
+	}
+	if over := k.over.Load(); over != nil {
+		return *over
+	}
+	return nil
+}
+
+// propagate ends the handler's context, if there is one and the call or its session has ended.
 func (k *carrier) propagate() {
-	if cancel := k.cancel.Load(); cancel != nil && k.ctx.Err() != nil {
-		(*cancel)(context.Cause(k.ctx))
+	cancel, cause := k.cancel.Load(), k.cause()
+	if cancel != nil && cause != nil {
+		(*cancel)(cause)
 	}
 }
 

@@ -126,12 +126,13 @@ func cancellation(name string, cause error) *jsonrpc.Request {
 
 // Ended ends the reading and has the SDK close, which waits for all handlers. Their contexts have ended by then; those of handlers that begin
 // later end when they are made.
-func (c *session) Ended(error) {
+func (c *session) Ended(cause error) {
 	c.mu.Lock()
 	ss := c.ss
 	carriers := slices.Collect(maps.Values(c.carriers))
 	c.mu.Unlock()
 	for _, k := range carriers {
+		k.over.Store(&cause)
 		k.propagate() // before the SDK does it, for the sake of the cause
 	}
 	c.end()

@@ -194,7 +194,9 @@ func TestNotificationsCrossTheEndOfTheirSession(t *testing.T) {
 			all.Wait()
 		}
 		synctest.Wait()
-		same(t, "goroutines", runtime.NumGoroutine(), before)
+		if n := runtime.NumGoroutine(); n > before {
+			t.Errorf("%d goroutines, before there were %d", n, before)
+		}
 	})
 }
 
