@@ -25,6 +25,8 @@ func FuzzCursor(f *testing.F) {
 		f.Add("{A1.0}", at, uint8(3))
 		f.Add("{A1.1}", at, uint8(15))
 	}
+	f.Add(",00000", uint8('\x17'), uint8('H'))
+	f.Add("{A1.1}, {A1.1}", uint8(0), uint8(0))
 	f.Fuzz(func(t *testing.T, cursor string, at, flip uint8) {
 		kit.Bubble(t, func(t *testing.T) {
 			w := newFuzzWorld(t, 0)
@@ -47,8 +49,16 @@ func FuzzCursor(f *testing.F) {
 			bytes[int(at)%len(bytes)] ^= flip
 			cursor = string(bytes)
 			got, cancel := w.get(a, cursor)
+			cursor, one := joined(cursor)
 			seq, known := canonical(cursor, streams)
 			switch {
+			case !one:
+				w.refused(got, "")
+				require.Equal(w.t, http.StatusBadRequest, got.Status, cursor)
+				require.JSONEq(w.t, `{"jsonrpc":"2.0","id":null,"error":{"code":-32600,"message":"two different values of Last-Event-ID"}}`, got.text())
+				require.False(w.t, standalone.Ended, "nothing was taken over")
+			case cursor == "": // of white space and commas: no cursor at all
+				require.Equal(w.t, http.StatusOK, got.Status)
 			case !known:
 				w.refused(got, "")
 				require.Equal(w.t, http.StatusBadRequest, got.Status, cursor)
@@ -96,4 +106,19 @@ func canonical(cursor string, streams map[string]uint64) (seq uint64, ok bool) {
 		return seq, err == nil && strconv.FormatUint(seq, 10) == number
 	}
 	return 0, false
+}
+
+// joined takes a field apart that a proxy may have joined: equal values are one.
+func joined(field string) (value string, one bool) {
+	if !strings.Contains(field, ",") {
+		return field, true
+	}
+	parts := strings.Split(field, ",")
+	value = strings.TrimSpace(parts[0])
+	for _, part := range parts {
+		if strings.TrimSpace(part) != value {
+			return field, false
+		}
+	}
+	return value, true
 }
