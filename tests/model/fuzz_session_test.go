@@ -35,7 +35,7 @@ func FuzzSession(f *testing.F) {
 		f.Add([]byte(play))
 	}
 	f.Add([]byte("\x9b807y0U\xc6s[\x97C\xf9ޯ\xb9+\xf9\xb9\xadW>\xd2,\x968K\xdc\x15\xb8R\x94\"\xe8/\x0e\x81\xcd\xd46\xfb\xb6\xcad\x90\"\xb4i\xb5\x92\xb0\xce\x04\xef\x8d\x12\x92sJ&\xe9\xfc\xdfq?\x13\x7f\xff\xb4\xd4j\xc4p\xab\x1d\xa6`\t\xe99\xf3\xa3\x88\xea\x1e\x18\xe5\xea\x02g\\~\x9e\xb3J\xd79\x8d\x97,h\x10\x06\xf3\"P\xa3\xde2e\x15z\xc6ѻ\x1b\xd6d\x1b\xc2i\v\xa3\xa5\a\xc7~\xf1m\x04\x93̇}!#\xc0\xae,\x86nO\x909\xef\xbd\x00\xba\xa2\xfa\xe4\x80\xe7\xf3\xa6\xa9\xed\x84Gh_zp\x9bq\xa5\x98\xe9\x16\xb3\x9e\xa6\xecy!wK\nE\xb4oPZ\xd7\x1a\v\xc2\xf2\x8f\n\\)\xbf\x96\xda\b/T\xa8\xa1")) // a cursor past the end of the standalone stream
-	f.Add([]byte("w\xfawrn\x00p\x01w\xff\xff\x00p\x02")) // a cursor past the end, of a client that is not primed
+	f.Add([]byte("w\xfawrn\x00p\x01w\xff\xff\x00p\x02"))                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                        // a cursor past the end, of a client that is not primed
 	f.Fuzz(func(t *testing.T, play []byte) {
 		if len(play) > 200 {
 			return // longer ones say nothing new, and cost time
