@@ -75,7 +75,10 @@ func numberKey(id []byte) []byte {
 	if plain := !bytes.ContainsAny(id, ".eE"); plain && len(id) <= maxDigits && string(id) != "-0" {
 		return id
 	}
-	mantissa, exponent, _ := bytes.Cut(bytes.ToLower(id), []byte("e"))
+	mantissa, exponent := id, []byte(nil)
+	if e := bytes.IndexAny(id, "eE"); e >= 0 {
+		mantissa, exponent = id[:e], id[e+1:]
+	}
 	mantissa, negative := bytes.CutPrefix(mantissa, []byte("-"))
 	whole, fraction, _ := bytes.Cut(mantissa, []byte("."))
 	digits := bytes.TrimLeft(slices.Concat(whole, fraction), "0")

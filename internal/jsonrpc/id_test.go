@@ -1,6 +1,7 @@
 package jsonrpc
 
 import (
+	"bytes"
 	"encoding/json"
 	"math/big"
 	"strings"
@@ -111,6 +112,7 @@ func FuzzKey(f *testing.F) {
 			f.Add([]byte(id), []byte(sameIDs[0][0]))
 		}
 	}
+	f.Add(append([]byte("9.07"), bytes.Repeat([]byte{0xe1}, 500)...), []byte("1")) // no JSON, and no UTF-8
 	f.Fuzz(func(t *testing.T, a, b []byte) {
 		a, b = trimmed(a), trimmed(b)
 		ka, kb := string(Key(a)), string(Key(b))
