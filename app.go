@@ -36,8 +36,8 @@ type AppSession interface {
 	Ended(cause error)
 }
 
-// Notification is one notification of the client as the app sees it. The bytes it returns are the app's to keep and nobody's to
-// change.
+// Notification is one notification of the client as the app sees it. The app may keep the bytes it returns, and must not change
+// them.
 type Notification struct {
 	ctx    notificationContext
 	msg    jsonrpc.Message

@@ -24,7 +24,7 @@ func replay(body []byte) io.ReadCloser { return io.NopCloser(bytes.NewReader(bod
 // limit is not read. The part that was read is returned also with tooLarge and err, since the id of the request may be in it.
 func readBody(w http.ResponseWriter, r *http.Request, limit int64) (body []byte, tooLarge bool, err error) {
 	// A length is a claim: a middleware that decodes bodies may leave that of the encoded one, and a client that sends a byte now and then
-	// may claim as much as it likes. It only says how much memory need not be taken, and where there is no limit not even that.
+	// may claim as much as it likes. It is used only to take less memory than would be taken without it, and not at all where there is no limit.
 	if n := r.ContentLength; n >= 0 && n <= limit {
 		body, err = readAll(r.Body, n, limit)
 		if int64(len(body)) <= limit {
