@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"runtime"
 	"sync/atomic"
+	"unicode/utf8"
 
 	"github.com/rejoin-mcp/rejoin/core"
 	"github.com/rejoin-mcp/rejoin/internal/jsonrpc"
@@ -82,7 +83,10 @@ func (c *Call) Handle() *Handle { return &c.handle }
 // Reply records the response. Only the first Reply or Fail counts; later ones return ErrEnded, and so does one that comes after the end of
 // the request. It is due all the same: until then the request counts as one that is being worked on. A result that is not JSON is replaced by an
 // internal error, and logged.
-func (c *Call) Reply(result json.RawMessage) error {
+func (c *Call) Reply(result json.RawMessage) error { return c.reply(result, false) }
+
+// reply is Reply; encoded: by encoding/json, which checks everything but that what a json.Marshaler writes is UTF-8.
+func (c *Call) reply(result json.RawMessage, encoded bool) error {
 	c.work.returned(c)
 	if !c.done.CompareAndSwap(false, true) {
 		return ErrEnded
@@ -91,7 +95,7 @@ func (c *Call) Reply(result json.RawMessage) error {
 		c.s.srv.log.Error("rejoin: response over 16 MiB replaced by an error", "method", c.method, "session", c.s.ref, "bytes", len(result))
 		return c.respondError(Errorf(CodeInternal, "the response is over 16 MiB"))
 	}
-	if len(result) > 0 && !jsonrpc.Valid(result) {
+	if valid := encoded && utf8.Valid(result) || len(result) == 0 || jsonrpc.Valid(result); !valid {
 		c.s.srv.log.Error("rejoin: a result that is not valid JSON replaced by an error", "method", c.method, "session", c.s.ref)
 		return c.respondError(Errorf(CodeInternal, "internal error"))
 	}

@@ -154,7 +154,7 @@ func (s *handlerSession) initialize(c *Call) {
 		Instructions string         `json:"instructions,omitempty"`
 	}{params.Version, capabilities, serverInfo{s.app.info.Name, s.app.info.Version}, s.app.info.Instructions}
 	raw, err := marshalResult(result)
-	s.reply(c, raw, err)
+	s.reply(c, raw, true, err)
 }
 
 func (s *handlerSession) handle(c *Call) {
@@ -170,12 +170,14 @@ func (s *handlerSession) handle(c *Call) {
 	result, err := s.app.handler(c.Context(), &Request{Method: c.Method(), Params: c.Params(), Header: c.Header()})
 	returned = true
 	raw, err := s.answer(c, result, err)
-	s.reply(c, raw, err)
+	_, theirs := result.(json.RawMessage)
+	s.reply(c, raw, !theirs, err)
 }
 
-func (s *handlerSession) reply(c *Call, result json.RawMessage, err error) {
+// reply answers a call. encoded: encoding/json or we have written the result.
+func (s *handlerSession) reply(c *Call, result json.RawMessage, encoded bool, err error) {
 	if err == nil {
-		_ = c.Reply(result) // the request may have been cancelled
+		_ = c.reply(result, encoded) // the request may have been cancelled
 		return
 	}
 	var e *Error

@@ -59,6 +59,8 @@ func returns(name string) (any, error) {
 		return nil, noError
 	case "no JSON":
 		return math.Inf(1), nil
+	case "not UTF-8":
+		return map[string]any{"x": json.RawMessage("\"\xff\"")}, nil
 	case "panic":
 		panic("secret")
 	}
@@ -89,6 +91,7 @@ var toolResults = map[string]string{
 	"own error":      "-32602 rows: too many",
 	"no error":       internal,
 	"no JSON":        internal,
+	"not UTF-8":      internal,
 	"panic":          internal,
 }
 
@@ -105,6 +108,7 @@ var otherResults = map[string]string{
 	"own error":      "-32602 rows: too many",
 	"no error":       internal,
 	"no JSON":        internal,
+	"not UTF-8":      internal,
 	"panic":          internal,
 }
 
