@@ -10,79 +10,97 @@ import (
 	"github.com/rejoin-mcp/rejoin/internal/jsonrpc"
 )
 
-// App is the MCP server behind the transport: a bridge to an SDK, or NewApp around a Handler.
+// App is the MCP server behind the transport: NewToolApp of some tools, NewApp around a Handler, or a bridge to an SDK.
 type App interface {
-	// Open starts the app's side of a session, before initialize is delivered to it, or, with what SaveState last wrote, brings
-	// an existing session to this process (not yet: state is nil). s can be used at once. r is the HTTP request that caused it;
-	// do not keep it. An *Error reaches the client with status 400; of any other error it sees only that there was one.
+	// Open starts the app's side of a session. It is called before initialize is delivered to that side. s can be used at once.
+	// r is the HTTP request that opens the session; do not keep it. The client gets an *Error as it is, with status 400. Any other
+	// error is logged, and the client only learns that the server could not open a session (500).
+	//
+	// state is always nil. It is reserved for a session that moves here from another process: it will be what SaveState last wrote
+	// there.
 	Open(r *http.Request, s *Session, state []byte) (AppSession, error)
-	// Modern serves requests of the modern era, which have no session; a disconnect cancels them, and the end of the server, with
-	// ErrShutdown as the cause. What they write may come from any goroutine; it is an error once the handler has returned. Nil: modern
-	// requests are refused.
+}
+
+// ModernApp is an App that also serves requests of the modern era (Config.Eras). A type that embeds only the App interface of another
+// app loses the method Modern.
+type ModernApp interface {
+	App
+	// Modern returns the handler of modern requests; nil: they are refused. NewServer calls it once.
+	//
+	// A modern request has no session. Its context ends when its client disconnects, and when the server ends, then with ErrShutdown
+	// as the cause. Any goroutine may write the response until the handler returns. Later writes return an error.
 	Modern() http.Handler
 }
 
-// AppSession is the app's side of one session. It is called from many goroutines, in no promised order: a Request may come after
-// Ended, with its context cancelled. No method may wait for a tool or for the client, and an app must not hold a lock of its own
-// that these methods take while it calls a method of Session or Call: those may call back.
+// modernHandler returns the handler of modern requests, or nil.
+func modernHandler(app App) http.Handler {
+	if m, ok := app.(ModernApp); ok {
+		return m.Modern()
+	}
+	return nil
+}
+
+// AppSession is the app's side of one session. Its methods are called from many goroutines, in no promised order: a Request may come
+// after Ended, with its context cancelled. They must not wait for a tool or for the client. Methods of Session and Call may call them
+// back: while the app calls one of those, it must not hold a lock that these methods take.
 type AppSession interface {
-	// Request starts a request. The app calls Reply or Fail on c once, now or later, from any goroutine: also where the request has ended
-	// meanwhile, when its handler has returned. Until then, or until nothing refers to c any more, it counts against Config.MaxConcurrent.
+	// Request starts a request. The app calls Reply or Fail on c once, now or later, from any goroutine. It must do so even if the
+	// request has ended meanwhile, as soon as the handler has returned. Until then, or until nothing refers to c any more, the request
+	// counts against Config.MaxConcurrent.
 	Request(c *Call)
-	// Notification delivers a notification, except notifications/cancelled, which cancels the context of its call.
+	// Notification delivers a notification of the client. notifications/cancelled is not delivered: it cancels the context of its call.
 	Notification(n *Notification)
-	// Ended tells that the session is over. Every request's context is cancelled already. It is called once, also for a
-	// session whose initialize failed.
+	// Ended says that the session has ended, and why. The contexts of all its requests were cancelled before. It is called once, also
+	// for a session whose initialize failed.
 	Ended(cause error)
 }
 
-// Notification is one notification of the client as the app sees it. The app may keep the bytes it returns, and must not change
-// them.
+// Notification is one notification of the client. The app may keep the bytes it returns, but must not change them.
 type Notification struct {
 	ctx    notificationContext
 	msg    jsonrpc.Message
 	header http.Header
 }
 
-// notificationContext is what a notification is delivered with: the values of the request that brought it, and the end of its session.
+// notificationContext is the context of a notification. It has the values of the HTTP request that brought it, and ends with its session.
 type notificationContext struct {
-	values context.Context // of the HTTP request; its end is not the notification's
+	values context.Context // of the HTTP request; its end is ignored
 	s      *Session
 }
 
 func (c *notificationContext) Deadline() (time.Time, bool) { return time.Time{}, false }
 
-func (c *notificationContext) Done() <-chan struct{} { return c.s.Done() }
+func (c *notificationContext) Done() <-chan struct{} { return c.s.ctx.Done() }
 
-func (c *notificationContext) Err() error { return c.s.lasting().Err() }
+func (c *notificationContext) Err() error { return c.s.ctx.Err() }
 
 func (c *notificationContext) Value(key any) any {
-	switch key.(type) {
-	case serverKey:
+	if _, server := key.(serverKey); server {
 		return c.s.srv
-	case *int: // package context asks so for what can end, and must not find the request
-		return c.s.lasting().Value(key)
+	}
+	if _, cancelKey := key.(*int); cancelKey { // see lazyContext.Value
+		return c.s.ctx.Value(key)
 	}
 	return c.values.Value(key)
 }
 
-// newNotification makes one with bytes of its own: an app may keep it for long, and must not keep the whole body with it.
+// newNotification copies the bytes of m. An app may keep a notification for long, and must not keep the whole body with it.
 func newNotification(s *Session, r *http.Request, m *jsonrpc.Message) *Notification {
-	own, _ := jsonrpc.Parse(bytes.Clone(m.Raw), maxJSONDepth) // it was parsed before
-	return &Notification{ctx: notificationContext{r.Context(), s}, msg: own, header: r.Header}
+	msg, _ := jsonrpc.Parse(bytes.Clone(m.Raw), maxJSONDepth) // m was parsed before, so this cannot fail
+	return &Notification{ctx: notificationContext{r.Context(), s}, msg: msg, header: r.Header}
 }
 
-// Context carries the values of the HTTP request that brought the notification. It ends with the session, whose end is its cause.
+// Context carries the values of the HTTP request that brought the notification. It ends when the session ends, with the same cause.
 func (n *Notification) Context() context.Context { return &n.ctx }
 
-// Method is the notification's method.
+// Method returns the notification's method.
 func (n *Notification) Method() string { return string(n.msg.Method) }
 
-// Params are its params, nil if it has none.
+// Params returns the params, or nil if there are none.
 func (n *Notification) Params() json.RawMessage { return n.msg.Params }
 
-// Header is the header of the HTTP request. Do not change it.
+// Header returns the header of the HTTP request. Do not change it.
 func (n *Notification) Header() http.Header { return n.header }
 
-// Raw is the whole message.
+// Raw returns the whole message.
 func (n *Notification) Raw() json.RawMessage { return n.msg.Raw }

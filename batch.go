@@ -4,26 +4,27 @@ import (
 	"net/http"
 
 	"github.com/rejoin-mcp/rejoin/core"
+	"github.com/rejoin-mcp/rejoin/internal/door"
 	"github.com/rejoin-mcp/rejoin/internal/jsonrpc"
 )
 
-// readBatch finds out what an array of messages wants, which only 2025-03-26 knows (JSON-RPC 2.0, section 6). Of one that has no session
-// nothing is kept.
-func (s *Server) readBatch(r *http.Request, in *incoming) (f *refusal) {
-	version, one := single(r.Header[versionHeader])
+// readBatch reads an array of messages (JSON-RPC 2.0, section 6). Only version 2025-03-26 has batches. Its messages are kept
+// only after their session was found: parsed they take ten times the size of the body.
+func (srv *Server) readBatch(r *http.Request, in *incoming) (f *refusal) {
+	version, one := door.Single(r.Header[versionHeader])
 	switch modern := core.IsModern(version); {
 	case !one:
 		return &refuseTwoVersions
-	case modern && s.cfg.Eras == Legacy:
+	case modern && srv.cfg.Eras == EraLegacy:
 		return &refuseModern
 	case modern:
 		return &refuseBatch
 	}
-	if f = s.checkLegacy(version); f != nil {
+	if f = srv.checkLegacy(version); f != nil {
 		return f
 	}
-	if in.session, f = s.session(r); f != nil {
-		if s.cfg.Eras == Both && modernBatch(in.body) { // to its client the session means nothing
+	if in.session, f = srv.sessionOf(r); f != nil {
+		if srv.cfg.Eras == EraBoth && hasModern(in.body) { // a modern client has no session: tell it what is wrong instead
 			return &refuseBatch
 		}
 		return f
@@ -40,15 +41,15 @@ func (s *Server) readBatch(r *http.Request, in *incoming) (f *refusal) {
 		}
 		in.batch = append(in.batch, m)
 	}
-	return s.sortBatch(r, in)
+	return srv.classifyBatch(r, in)
 }
 
-// sortBatch finds out what is in a batch.
-func (s *Server) sortBatch(r *http.Request, in *incoming) (f *refusal) {
+// classifyBatch checks the messages of a batch and sets in.kind.
+func (srv *Server) classifyBatch(r *http.Request, in *incoming) (f *refusal) {
 	requests, answers := 0, 0
 	for i := range in.batch {
 		switch m := &in.batch[i]; {
-		case isModern(m) && s.cfg.Eras == Both:
+		case isModern(m) && srv.cfg.Eras == EraBoth:
 			return &refuseBatch
 		case isModern(m):
 			return &refuseModern
@@ -65,18 +66,18 @@ func (s *Server) sortBatch(r *http.Request, in *incoming) (f *refusal) {
 	}
 	switch {
 	case requests == 0:
-		in.kind = toTell
+		in.kind = kindNotification
 		return nil
 	case answers > 0:
 		return badRequest("requests and responses must not be in one batch")
 	}
-	in.kind, in.id = toAsk, firstRequest(in.batch).ID
+	in.kind, in.id = kindRequest, firstRequest(in.batch).ID
 	in.mode, f = acceptedMode(r)
 	return f
 }
 
-// modernBatch reports whether a message of a batch, as far as batches are read, belongs to the modern era, which has no batches.
-func modernBatch(body []byte) bool {
+// hasModern reports whether one of the first maxBatch messages of a batch belongs to the modern era. That era has no batches.
+func hasModern(body []byte) bool {
 	read := 0
 	for m, err := range jsonrpc.Batch(body, maxJSONDepth) {
 		if read++; err != nil || read > maxBatch {
@@ -89,7 +90,7 @@ func modernBatch(body []byte) bool {
 	return false
 }
 
-// firstRequest is the one of a batch that stands for all where there is room for one.
+// firstRequest returns the first request of a POST. Its method and id stand for the whole batch where only one has a place.
 func firstRequest(ms []jsonrpc.Message) *jsonrpc.Message {
 	for i := range ms {
 		if ms[i].Kind == jsonrpc.Request {

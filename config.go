@@ -9,89 +9,105 @@ import (
 
 	"github.com/rejoin-mcp/rejoin/core"
 	"github.com/rejoin-mcp/rejoin/eventstore"
+	"github.com/rejoin-mcp/rejoin/internal/door"
 )
 
-// Config configures a Server. Zero means the default, negative means off. It is copied and checked once, by NewServer.
+// Config configures a Server. In number and duration fields zero means the default, and negative means off. NewServer checks it once and
+// copies it.
 type Config struct {
-	// Policy is the default of every request.
+	// Policy is the default policy of every request.
 	Policy Policy
-	// PolicyFor changes it for one request: p comes filled in. It runs before the request does; keep it quick.
+	// PolicyFor changes the policy of one request. p is the default policy, with all defaults filled in. PolicyFor runs before the request
+	// does, so it must be quick.
 	PolicyFor func(r RequestInfo, p Policy) Policy
-	// Principal names the user of a request; a session answers only to the one that opened it. The values of the router's
-	// middleware are in r.Context(). The default treats all as one.
+	// Principal returns the name of the user who sent a request. A session answers only requests of the user who opened it. The values that
+	// middleware of the router has set are in r.Context(). By default all requests have the same user.
 	Principal func(r *http.Request) string
-	// CanPoll decides whether a client comes back to the stream of a request when it was let go (SEP-1699). It is asked once per
-	// session, when initialize is answered. presumed is the decision without it: yes for version 2025-11-25, unless the client is one of those
-	// that are known not to come back (docs/limits.md lists them); no for older versions. For example,
+	// CanPoll decides whether a client comes back to the stream of a request after it was disconnected (SEP-1699). It is called once for each
+	// session, when initialize is answered. presumed is the decision without CanPoll: true for version 2025-11-25, unless the client is
+	// known not to come back (docs/limits.md lists such clients); false for older versions. For example,
 	//
 	//	return presumed && client.Name != "never-comes-back" || client.Name == "old-but-polls"
 	//
-	// A client that cannot poll gets no primer and no retry, on which old clients choke, and is not let go: CloseAfter has no effect on it, and
-	// CloseStream returns ErrNotResumable. A client that is let go and does not come back is not let go again in its session, whatever CanPoll says.
-	// Defaults to presumed.
+	// A client that cannot poll gets no primer and no retry, because some old clients fail at these. It is not disconnected: CloseAfter has no
+	// effect on it, and CloseStream returns ErrNotResumable. If a client is disconnected and does not come back, it is not disconnected again in
+	// its session, whatever CanPoll says. Defaults to presumed.
 	CanPoll func(client ClientInfo, presumed bool) bool
 
-	// AllowedHosts are names and addresses that a request to a loopback address may name, beside loopback ones: those of a proxy
-	// on the same machine. Their ports are not looked at, and there are no wildcards. Defaults to none.
+	// AllowedHosts are additional Host names and addresses for requests that arrive at a loopback address, such as the public name behind a
+	// proxy on the same machine. Loopback names are always allowed there. Ports are ignored, and there are no wildcards. Defaults to none.
 	AllowedHosts []string
-	// AllowedOrigins are those of web pages that may call the server, such as https://app.example, beside those that equal a Host
-	// that was checked. There are no wildcards. Defaults to none.
+	// AllowedOrigins are the origins of web pages that may call the server, such as https://app.example. A page from the same host is
+	// also allowed, if that host is a loopback name or in AllowedHosts. There are no wildcards. Defaults to none.
 	AllowedOrigins []string
 
-	KeepAlive      time.Duration // a comment after so much silence. Defaults to 15 s.
-	SessionIdleTTL time.Duration // Defaults to 30 min.
-	WriteTimeout   time.Duration // per write. Defaults to 30 s.
-	StoreTimeout   time.Duration // per operation of the event store. Defaults to 5 s.
+	// KeepAlive is how long a stream may be silent before the server writes a comment to it. Defaults to 15 s.
+	KeepAlive time.Duration
+	// SessionIdleTTL is how long a session may be idle before it ends: no request runs, no connection is open, and the client sends nothing.
+	// A client that was told when to come back is not idle before that time. Defaults to 30 min.
+	SessionIdleTTL time.Duration
+	// WriteTimeout limits each write to a client. Defaults to 30 s.
+	WriteTimeout time.Duration
+	// StoreTimeout limits each operation of the event store. Defaults to 5 s.
+	StoreTimeout time.Duration
 
-	// MaxBodyBytes bounds a POST's body. An initialize has at most 64 KiB, and a batch 1,000 messages, whatever it is. Defaults to 4 MiB.
+	// MaxBodyBytes limits the body of a POST. Whatever it is, an initialize has at most 64 KiB, and a batch at most 1,000 messages. Defaults
+	// to 4 MiB.
 	MaxBodyBytes int64
-	// MaxSessions bounds the sessions. Where there are as many, a new one takes the place of one in which nothing runs, no connection is open, no
-	// result waits to be fetched and no question is open: of the oldest whose client has sent nothing since initialize for 30 s, else of the one
-	// that has been idle for longest, if that is 5 min. Without such a one it is refused (503). Sessions whose client has sent nothing drive idle
-	// ones out only as long as they are less than half. Where Principal is set, each principal may hold as many sessions as there are places left,
-	// so a single one half of them; what it opens beyond takes the place of one of its own, as above, or is refused. As many handlers may, in the
-	// whole server, work on requests that have ended: with more, no session is opened and no request of the modern era begins (503).
-	// Defaults to 10,000.
+	// MaxSessions limits the sessions. When the limit is reached, a new session replaces an idle one: no request runs in it, no connection is
+	// open, no result waits to be fetched, and the app waits for no answer of the client. First choice is the oldest session whose client
+	// has sent nothing since initialize, if it is at least 30 s old. Second choice is the session that has been idle for longest, if that is
+	// at least 5 min. If there is neither, the new session is refused (503).
+	//
+	// The second choice is allowed only while at most half of the sessions have a client that has sent nothing since initialize. If Principal
+	// is set, each principal may hold as many sessions as there are places left, so a single principal may hold half of all. A session
+	// beyond that replaces an idle one of the same principal, or is refused.
+	//
+	// MaxSessions is also the limit, for the whole server, of handlers that still run although their requests have ended. At that limit no
+	// session is opened and no modern request begins (503). Defaults to 10,000.
 	MaxSessions int
-	// MaxConcurrent bounds the requests in flight in a session. Pings take none of these places, as long as no more than 16 of them are
-	// unanswered. Four times as many may be worked on, with those that have ended (cancelled, say) and whose handlers have not returned. Over
-	// either bound a request is refused (429). Defaults to 64.
+	// MaxConcurrent limits the requests in flight in a session. Up to 16 pings do not count. Four times as many handlers may run, including
+	// those whose requests have ended, for example by a cancellation. A request over either limit is refused (429). Defaults to 64.
 	MaxConcurrent int
-	NoStandalone  bool // answer a GET without Last-Event-ID with 405
+	// NoStandalone answers a GET without Last-Event-ID with 405. Defaults to false: each session has a standalone stream.
+	NoStandalone bool
 
-	// Eras says which protocol generations are served. A client that speaks both chooses the modern one wherever it is offered,
-	// and there nobody can poll. Of this configuration a modern request obeys the allowed hosts and origins, MaxBodyBytes, KeepAlive and
-	// WriteTimeout; the rest is about sessions. Defaults to Legacy.
+	// Eras says which protocol generations the server speaks. A client that speaks both chooses the modern one wherever it is offered, and
+	// there no client can poll. Only AllowedHosts, AllowedOrigins, MaxBodyBytes, MaxSessions (for handlers), KeepAlive and WriteTimeout apply
+	// to modern requests; the other fields are about sessions. Defaults to EraDefault.
 	Eras Eras
 	// Store keeps the events. Defaults to eventstore.NewMemory(eventstore.MemoryConfig{}).
 	Store eventstore.Store
-	// Node names this process in the ids it makes: letters, digits, '-' and '_', at most 32. Defaults to random.
+	// Node is the name of this process in the ids that it makes: at most 32 letters, digits, '-' and '_'. Defaults to a random name.
 	Node string
-	// Logger gets what an operator should know. Defaults to slog.Default().
+	// Logger receives what an operator should know. Defaults to slog.Default().
 	Logger *slog.Logger
 }
 
 // Policy says how the stream of a request behaves. Zero means the default, negative means off.
 type Policy struct {
-	// Mode is the form of the answer. Defaults to Auto.
+	// Mode is the form of the answer. Defaults to ModeAuto.
 	Mode Mode
-	// StreamAfter is how long the response head may wait for the response. Defaults to 100 ms, in mode SSE to 1 ms.
+	// StreamAfter is how long the server waits for the response before it sends the head of a stream. Defaults to 100 ms, with ModeSSE to
+	// 1 ms.
 	StreamAfter time.Duration
-	// CloseAfter lets the client go once a response has been open so long, whatever the tool does, and however slowly the client reads:
-	// what is being written then is, a piece of at most 64 KiB or one larger message, and the client comes back for the rest. Set it below
-	// your proxy's limit and every tool survives that proxy unchanged. Only for clients that poll (Config.CanPoll). Defaults to off.
+	// CloseAfter is how long a response may stay open before its client is disconnected. It applies whatever the tool does and however slowly
+	// the client reads. The server completes what it is writing, at most 64 KiB or one larger message, and the client fetches the rest
+	// when it comes back. Set it below the limit of your proxy: then calls of every tool may last longer than that limit, and the tools
+	// need no change. It has no effect on clients that do not poll (Config.CanPoll). Defaults to off.
 	CloseAfter time.Duration
-	// Retry is what the client is told to wait, from 1 ms to 1 h; it grows by half with each poll that comes and goes and
-	// brings nothing, up to RetryMax, and starts anew with one that was held for CloseAfter. Each client gets up to a fifth
-	// more at random. Defaults to 1 s and 30 s.
+	// Retry is how long a client is told to wait before it comes back, from 1 ms to 1 h. The wait grows by half with each poll that comes,
+	// goes and brings nothing, up to RetryMax. It starts again at Retry after a poll that lasted for CloseAfter. Each client gets up to a
+	// fifth more, at random. Retry defaults to 1 s and cannot be off. RetryMax defaults to 30 s, or to Retry if that is longer.
 	Retry, RetryMax time.Duration
-	// AbandonAfter cancels a request whose client is overdue for so long: counted from when it was told to be back.
+	// AbandonAfter is how late a client may come back before its request is cancelled. It counts from when the client was told to be back.
 	// Defaults to 10 min.
 	AbandonAfter time.Duration
-	// MaxRuntime cancels a call that runs longer: middleware time-outs no longer reach it. Defaults to off.
+	// MaxRuntime is how long a call may run before it is cancelled. Use it in place of a middleware's time limit: a call does not end with
+	// its request. Defaults to off.
 	MaxRuntime time.Duration
-	// Retain keeps a stream after its response was recorded and its client was due back. Defaults to 5 min; off: as long as
-	// the session, while there is room.
+	// Retain is how long a stream is kept once its response was recorded and its client was due back. Defaults to 5 min. Off: until its
+	// session ends or its room is needed.
 	Retain time.Duration
 }
 
@@ -99,65 +115,69 @@ type Policy struct {
 type Mode uint8
 
 const (
-	// Auto answers with plain JSON if the response comes before anything else has to be sent and within StreamAfter, else with
-	// a stream.
-	Auto Mode = iota
-	// SSE always answers with a stream.
-	SSE
-	// JSON never does. What a tool sends on the way goes to the standalone stream, progress is dropped, and asking the client
-	// is ErrNoStream unless that stream is open.
-	JSON
+	// ModeAuto answers with plain JSON if the response is the first thing to send and comes within StreamAfter, else with a stream.
+	ModeAuto Mode = iota
+	// ModeSSE always answers with a stream.
+	ModeSSE
+	// ModeJSON always answers with plain JSON. Messages that a tool sends before its response go to the standalone stream, except progress,
+	// which is dropped. A question to the client fails with ErrNoStream unless the client reads the standalone stream.
+	ModeJSON
 )
 
-// Eras is a choice of protocol generations.
+// Eras says which protocol generations a server speaks. The legacy era, up to version 2025-11-25, has sessions, and that version has
+// polling. The modern era, from version 2026-07-28 on, has neither.
 type Eras uint8
 
 const (
-	// Legacy serves versions up to 2025-11-25; modern requests are refused so that clients of both eras fall back at once.
-	Legacy Eras = iota
-	// Both serves both on one URL.
-	Both
-	// Modern serves 2026-07-28 and later alone.
-	Modern
+	// EraDefault serves each client in the generation in which its long calls survive. For now that is EraLegacy for all clients: the modern
+	// generation has no polling, and its tasks are not served yet.
+	EraDefault Eras = iota
+	// EraLegacy serves versions up to 2025-11-25. It refuses modern requests, and clients of both generations fall back at once.
+	EraLegacy
+	// EraModern serves only version 2026-07-28 and later.
+	EraModern
+	// EraBoth serves both generations on one URL. Clients that speak both choose the modern one, in which a call ends with its connection.
+	EraBoth
 )
 
-// RequestInfo is what PolicyFor may look at.
+// RequestInfo is what PolicyFor gets to know about a request.
 type RequestInfo struct {
 	Method string // "tools/call"
-	Name   string // params.name of tools/call and prompts/get, params.uri of resources/read
+	Name   string // params.name of tools/call and prompts/get, params.uri of resources/read; else ""
 	Client ClientInfo
-	// Polls: the client is let go where CloseAfter or a tool says so. A request without it keeps its connection to the end. False for initialize.
+	// Polls reports whether the client can be disconnected. If not, CloseAfter has no effect on the request. It is false for initialize.
 	Polls bool
 	HTTP  *http.Request
 }
 
 const (
-	maxEventBytes  = 16 << 20 // one event, a response among them
-	maxQueuedBytes = 1 << 20  // messages of one stream that wait for its store
-	maxJSONDepth   = 256
-	maxIDBytes     = 1 << 10 // a request's id, which outlives the request, and a progress token
-	// maxSpellingBytes is how long an id can be where a client names a request again, with each byte of it escaped.
-	maxSpellingBytes   = 6 * maxIDBytes
+	maxJSONDepth = 256
+	maxIDBytes   = 1 << 10 // a request's id, which is kept longer than the request, and a progress token
+	// maxEscapedIDBytes limits the id of an earlier request in a later message, where each byte may be escaped.
+	maxEscapedIDBytes  = 6 * maxIDBytes
 	maxBatch           = 1000      // messages
-	maxInitializeBytes = 64 << 10  // its body: sessions and SDKs keep parts of it
+	maxInitializeBytes = 64 << 10  // its body; sessions and SDKs keep parts of it
 	maxKeptIDBytes     = 128 << 10 // ids of ended requests that a session keeps, and as many of dropped ones
-	maxEnded           = 256       // ended streams that a session keeps: they have memory to themselves, and the collector looks at each
-	maxRemembered      = 1000      // dropped ones that it remembers
+	maxEnded           = 256       // ended streams that a session keeps; each costs memory and work of the garbage collector
+	maxRemembered      = 1000      // dropped streams whose numbers a session remembers
 )
 
-// resolve fills in the defaults and names all contradictions together.
-func (c *Config) resolve(app App) error {
+// resolve fills in the defaults. It returns all mistakes as one error.
+func (c *Config) resolve(app App, modern http.Handler) error {
 	var faults []error
 	fault := func(format string, args ...any) { faults = append(faults, fmt.Errorf(format, args...)) }
+	if c.Eras == EraDefault {
+		c.Eras = EraLegacy
+	}
 	if app == nil {
 		fault("NewServer needs an App")
-	} else if c.Eras != Legacy && app.Modern() == nil {
-		fault("Eras: the app serves no modern requests (App.Modern is nil)")
+	} else if c.Eras != EraLegacy && modern == nil {
+		fault("Eras: the app does not serve modern requests (it is not a ModernApp, or its Modern returns nil)")
 	}
-	if made, ok := app.(*handlerApp); ok {
-		faults = append(faults, made.faults...)
+	if own, ok := app.(*handlerApp); ok {
+		faults = append(faults, own.faults...)
 	}
-	if c.Eras > Modern {
+	if c.Eras > EraBoth {
 		fault("Eras: unknown value %d", c.Eras)
 	}
 	duration := func(name string, d *time.Duration, def time.Duration) {
@@ -186,13 +206,13 @@ func (c *Config) resolve(app App) error {
 	count(&c.MaxSessions, 10_000)
 	count(&c.MaxConcurrent, 64)
 	for _, h := range c.AllowedHosts {
-		if !validHost(h) {
-			fault("AllowedHosts: %q is no host such as api.example.com", h)
+		if !door.ValidHost(h) {
+			fault("AllowedHosts: %q is not a host such as api.example.com", h)
 		}
 	}
 	for _, o := range c.AllowedOrigins {
-		if _, ok := parseOrigin(o); !ok {
-			fault("AllowedOrigins: %q is no origin such as https://example.com", o)
+		if !door.ValidOrigin(o) {
+			fault("AllowedOrigins: %q is not an origin such as https://example.com", o)
 		}
 	}
 	if c.Node == "" {
@@ -221,35 +241,35 @@ func validNode(s string) bool {
 	return len(s) <= 32
 }
 
-// check names what contradicts itself in a policy, before defaults.
+// check returns all mistakes of a policy whose defaults are not filled in yet.
 func (p Policy) check() (faults []error) {
 	fault := func(format string, args ...any) { faults = append(faults, fmt.Errorf("Policy."+format, args...)) }
-	if p.Mode > JSON {
+	if p.Mode > ModeJSON {
 		fault("Mode: unknown value %d", p.Mode)
 	}
 	q := p.withDefaults()
 	switch {
 	case p.Retry < 0:
-		fault("Retry: a client that is sent away must be told when to come back")
+		fault("Retry: it cannot be off, because a client that is disconnected must be told when to come back")
 	case q.Retry < time.Millisecond || q.Retry > time.Hour:
 		fault("Retry: %v is not from 1 ms to 1 h", q.Retry)
 	case p.RetryMax > 0 && p.RetryMax < q.Retry:
 		fault("RetryMax: %v is less than Retry, %v", p.RetryMax, q.Retry)
 	}
-	if p.Mode == JSON && p.CloseAfter > 0 {
+	if p.Mode == ModeJSON && p.CloseAfter > 0 {
 		fault("CloseAfter: mode JSON has no stream to close")
 	}
 	return faults
 }
 
-// withDefaults fills in what is zero. Negative values stay.
+// withDefaults replaces zero values by their defaults. Negative values stay.
 func (p Policy) withDefaults() Policy {
 	set := func(d *time.Duration, def time.Duration) {
 		if *d == 0 {
 			*d = def
 		}
 	}
-	if p.Mode == SSE {
+	if p.Mode == ModeSSE {
 		set(&p.StreamAfter, time.Millisecond)
 	}
 	set(&p.StreamAfter, 100*time.Millisecond)
@@ -260,7 +280,7 @@ func (p Policy) withDefaults() Policy {
 	return p
 }
 
-// core is the policy as the machine takes it: durations that are off stay negative, which it takes for off.
+// core is the policy in the form that the machine takes. Negative durations stay: they mean off there too.
 func (p Policy) core() core.Policy {
 	p = p.withDefaults()
 	return core.Policy{

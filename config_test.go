@@ -33,14 +33,14 @@ func TestConfigDefaults(t *testing.T) {
 	require.Equal(t, 5*time.Minute, p.Retain)
 	require.Zero(t, p.CloseAfter)
 	require.Zero(t, p.MaxRuntime)
-	require.Equal(t, time.Millisecond, Policy{Mode: SSE}.core().StreamAfter)
+	require.Equal(t, time.Millisecond, Policy{Mode: ModeSSE}.core().StreamAfter)
 }
 
-// All that is wrong is named at once, and by its name.
+// All mistakes are returned at once, each with the name of its field.
 func TestConfigContradictions(t *testing.T) {
 	_, err := NewServer(noApp(), Config{
-		KeepAlive: time.Nanosecond, Node: "a b", Eras: Both, AllowedOrigins: []string{"app.example"},
-		Policy: Policy{Mode: JSON, CloseAfter: time.Second, Retry: time.Minute, RetryMax: time.Second},
+		KeepAlive: time.Nanosecond, Node: "a b", Eras: EraBoth, AllowedOrigins: []string{"app.example"},
+		Policy: Policy{Mode: ModeJSON, CloseAfter: time.Second, Retry: time.Minute, RetryMax: time.Second},
 	})
 	require.Error(t, err)
 	for _, name := range []string{"KeepAlive", "Node", "Eras", "AllowedOrigins", "RetryMax", "CloseAfter"} {
@@ -53,4 +53,26 @@ func TestConfigContradictions(t *testing.T) {
 	}
 	_, err = NewServer(nil, Config{})
 	require.ErrorContains(t, err, "App")
+}
+
+// An entry that can never match is a mistake, and NewServer returns it: without that, the refusal of a page would be hard to explain.
+func TestListsThatCouldNeverMatch(t *testing.T) {
+	for _, host := range []string{"", ".", "https://api.example", "api.example/mcp", "*.example", "*", "a b", "user@api.example", "api.example:http", ":80"} {
+		_, err := NewServer(noApp(), Config{AllowedHosts: []string{"ok.example", host}})
+		require.ErrorContains(t, err, "AllowedHosts", host)
+	}
+	for _, o := range []string{
+		"", "*", "null", "app.example", "//app.example", "https://", "https://*.example", "https://app.example/", "https://u@app.example",
+		"https://app.example?", "https://app.example#x", "https://app.example:https", "https://:443", "mailto:app",
+	} {
+		_, err := NewServer(noApp(), Config{AllowedOrigins: []string{"https://ok.example", o}})
+		require.ErrorContains(t, err, "AllowedOrigins", o)
+	}
+	_, err := NewServer(noApp(), Config{
+		AllowedHosts: []string{
+			"api.example", "api.example:8080", "API.example.", "10.0.0.1", "10.0.0.1:80", "::1", "2001:db8::abcd", "[2001:db8::1]", "[::1]:80", "inner",
+		},
+		AllowedOrigins: []string{"https://app.example", "http://localhost:3000", "http://[::1]:3000", "app://desktop", "HTTPS://App.example:443"},
+	})
+	require.NoError(t, err)
 }

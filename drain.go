@@ -3,83 +3,74 @@ package rejoin
 import (
 	"context"
 	"fmt"
-	"math/rand/v2"
-
-	"github.com/rejoin-mcp/rejoin/core"
 )
 
-// DrainError says what a Drain left behind.
-type DrainError struct{ Running, Unfetched int }
+// DrainError says what a Drain did not wait for.
+type DrainError struct {
+	Running   int // requests that had no response yet
+	Unfetched int // responses that were not written to a client
+}
 
 func (e *DrainError) Error() string {
 	return fmt.Sprintf("rejoin: drained with %d requests running and %d responses not fetched", e.Running, e.Unfetched)
 }
 
-// Draining reports whether Drain or Close was called; for readiness probes.
-func (s *Server) Draining() bool { return s.draining.Load() }
+// Draining reports whether Drain or Close was called. Use it for readiness probes.
+func (srv *Server) Draining() bool { return srv.engine.Draining() }
 
-// Drain refuses new sessions and new requests (503), ends idle standalone streams and the modern era's subscriptions/listen, goes on
-// serving polls, and returns nil once no request runs and each response has been written to a client (or Retain has passed). The
-// streams of running requests stay open until then: nobody could take them over. When ctx ends, what is left is answered with an error
-// and Drain returns a *DrainError that counts it. Sessions are not ended by a clean drain: a client that is still reading, or about to
-// poll, must not be told that its session is gone. Call it before http.Server.Shutdown.
-func (s *Server) Drain(ctx context.Context) error {
-	s.draining.Store(true)
-	s.hush()
-	s.each(core.In{Op: core.Drain})
+// Drain waits until the server has finished its work. Call it before http.Server.Shutdown.
+//
+// It refuses new sessions and new requests (503) and ends idle standalone streams and the modern era's subscriptions/listen. It still
+// serves polls, and the streams of running requests stay open, because no other process could serve them. It returns nil when no request
+// runs and each response has been written to a client or was kept for Retain. It does not end sessions then: a client that is still reading, or
+// about to poll, would be told that its session is gone.
+//
+// When ctx ends first, Drain calls Close and returns a *DrainError that counts what was left.
+func (srv *Server) Drain(ctx context.Context) error {
+	srv.engine.Drain()
+	srv.cancelListens()
+	srv.each(func(s *Session) { s.engine.Drain(false) })
 	for {
-		left := s.left()
+		left := srv.unfinished()
 		if left == (DrainError{}) {
-			// Sessions stay, for clients whose poll is on its way; those that cannot poll lose their standalone stream now.
-			s.each(core.In{Op: core.Drain, Flags: core.Final})
-			s.nudge() // another drain may wait
+			// Sessions stay for clients that are about to poll. Clients that cannot poll lose their standalone stream now.
+			srv.each(func(s *Session) { s.engine.Drain(true) })
+			srv.engine.Notify() // for another Drain that waits
 			return nil
 		}
 		select {
-		case <-s.changed:
+		case <-srv.engine.Changed():
 		case <-ctx.Done():
-			if left = s.left(); left != (DrainError{}) { // the last one may have ended in this very moment
-				s.Close()
+			if left = srv.unfinished(); left != (DrainError{}) { // the last request may just have ended
+				srv.Close()
 				return &left
 			}
 		}
 	}
 }
 
-// left counts what a drain still waits for.
-func (s *Server) left() (left DrainError) {
-	left.Running = int(s.modern.Load())
-	for _, n := range s.all() {
-		n.mu.Lock()
-		if !n.over {
-			left.Running += n.m.Running()
-			left.Unfetched += n.m.Unfetched()
-		}
-		n.mu.Unlock()
+// unfinished counts what a drain waits for.
+func (srv *Server) unfinished() (left DrainError) {
+	left.Running = int(srv.modernRunning.Load())
+	for _, s := range srv.all() {
+		l, _ := s.engine.Load()
+		left.Running += l.Running
+		left.Unfetched += l.Unfetched
 	}
 	return left
 }
 
-// nudge makes a drain look again.
-func (s *Server) nudge() {
-	select {
-	case s.changed <- struct{}{}:
-	default:
-	}
+// Close answers every request with an error and ends every stream and session. It does not wait for handlers or clients. More calls have no
+// effect. It can be passed to http.Server.RegisterOnShutdown.
+func (srv *Server) Close() {
+	srv.engine.Drain()
+	srv.cancelModern()
+	srv.each(func(s *Session) { s.engine.Stop() })
 }
 
-// Close answers every request with an error, ends every stream and session, and waits for nothing. Idempotent.
-// It fits http.Server.RegisterOnShutdown.
-func (s *Server) Close() {
-	s.draining.Store(true)
-	s.kill()
-	s.each(core.In{Op: core.Stop})
-}
-
-// each steps all sessions.
-func (s *Server) each(in core.In) {
-	for _, n := range s.all() {
-		in.Rand = rand.Uint32() //nolint:gosec // spreads retries
-		_ = n.do(in)            // nothing of it can be refused
+// each calls do for each session.
+func (srv *Server) each(do func(*Session)) {
+	for _, s := range srv.all() {
+		do(s)
 	}
 }

@@ -7,23 +7,25 @@ import (
 
 	"github.com/rejoin-mcp/rejoin/core"
 	"github.com/rejoin-mcp/rejoin/eventstore"
+	"github.com/rejoin-mcp/rejoin/internal/jsonrpc"
 )
 
-// Error is a JSON-RPC error, to and from the client. Message and Data go over the wire: no internals.
+// Error is a JSON-RPC error, sent to the client or received from it. The client sees Message and Data, so they must not contain internals.
+// As JSON it is the error member of a response. Package client has the same type.
 type Error struct {
-	Code    int
-	Message string
-	Data    json.RawMessage
+	Code    int             `json:"code"`
+	Message string          `json:"message"`
+	Data    json.RawMessage `json:"data,omitempty"`
 }
 
 func (e *Error) Error() string { return fmt.Sprintf("JSON-RPC error %d: %s", e.Code, e.Message) }
 
-// Errorf makes an Error.
+// Errorf returns an Error with a formatted message.
 func Errorf(code int, format string, args ...any) *Error {
 	return &Error{Code: code, Message: fmt.Sprintf(format, args...)}
 }
 
-// Codes of JSON-RPC 2.0, and those the transport adds from the range that it leaves to implementations.
+// Codes of JSON-RPC 2.0, and codes of this package from the range that JSON-RPC leaves to implementations.
 const (
 	CodeParse          = -32700
 	CodeInvalidRequest = -32600
@@ -31,44 +33,69 @@ const (
 	CodeInvalidParams  = -32602
 	CodeInternal       = -32603
 
-	codeServer  = -32000 // the server gave the request up; data.reason says why
+	codeServer  = -32000 // the server gave up the request; data.reason says why
 	codeSession = -32001 // no such session
-	codeVersion = -32022 // of the modern era: a version that is not spoken
+	codeVersion = -32022 // of the modern era: the server does not speak this version
 )
 
-// What the methods of a Handle, a Session and a Server return. An error of CloseStream means only that the client keeps its
-// connection: no tool needs to fail for it.
+// Values of data.reason in the errors that a Server sends. Clients rely on them: they are part of the protocol on the wire.
+const (
+	ReasonExpired    = "expired"     // the server no longer keeps the rest of the request's messages
+	ReasonStore      = "store"       // the event store cannot return events that it took
+	ReasonAbandoned  = "abandoned"   // the client did not come back within AbandonAfter
+	ReasonMaxRuntime = "max_runtime" // the request ran longer than MaxRuntime
+	ReasonShutdown   = "shutdown"    // the server shut down
+	ReasonMoved      = "moved"       // another process owns the session; the request may have run
+	ReasonEnded      = "ended"       // the app or an operator ended the session, or it was idle for too long
+	ReasonUnknown    = "unknown"     // the session never sent this Last-Event-ID
+)
+
+// Reason returns data.reason, or "" if there is none. An error that a Server made itself has one of the Reason constants.
+func (e *Error) Reason() string {
+	raw, _ := jsonrpc.Field(e.Data, "reason")
+	reason, _ := jsonrpc.Unquote(raw)
+	return reason
+}
+
+// Errors that methods of Handle, Session and Server return. An error of CloseStream only means that the client keeps its connection, so a
+// tool need not fail because of it.
 var (
+	ErrNoCall   = errors.New("rejoin: the context belongs to no call of a rejoin server")
+	ErrEnded    = errors.New("rejoin: the call has ended")
+	ErrUnknown  = errors.New("rejoin: no such session or stream")
+	ErrNoStream = errors.New("rejoin: the client has no stream open that a request could travel on")
+	ErrTooLarge = errors.New("rejoin: message over 16 MiB")
+	// ErrNotResumable says that the client cannot be disconnected: it cannot poll, or it did not come back when it was disconnected before.
 	ErrNotResumable = errors.New("rejoin: this client cannot poll")
-	ErrNoCall       = errors.New("rejoin: the context belongs to no call of a rejoin server")
-	ErrEnded        = errors.New("rejoin: the call has ended")
-	ErrUnknown      = errors.New("rejoin: no such session or stream")
-	ErrNoStream     = errors.New("rejoin: the client has no stream open that a request could travel on")
-	ErrTooLarge     = errors.New("rejoin: message over 16 MiB")
-	// ErrNotOffered says that the client did not offer, in its initialize, to be asked that: it would not answer, or not as it should.
-	// Session.CanAsk tells beforehand.
+	// ErrNotOffered says that the client did not offer, in its initialize, to answer such a request. Session.CanAsk tells beforehand.
 	ErrNotOffered = errors.New("rejoin: the client offered no such capability")
-	// ErrFull says that the event store has no room for what the client has not fetched yet.
+	// ErrFull says that the event store has no more room for what the client has not fetched yet.
 	ErrFull = eventstore.ErrFull
 )
 
 var errInvalidParams = errors.New("rejoin: params are not valid JSON")
 
-// Causes of a call's context.
+// Causes with which a call's context ends.
 var (
 	ErrCancelled    = errors.New("rejoin: cancelled by the client")
 	ErrAbandoned    = errors.New("rejoin: the client did not come back")
 	ErrMaxRuntime   = errors.New("rejoin: the call ran longer than MaxRuntime")
 	ErrSessionEnded = errors.New("rejoin: the session has ended")
 	ErrShutdown     = errors.New("rejoin: the server is shutting down")
-	// ErrMoved is also what AppSession.Ended is given: the event store said that another process owns the session now
-	// (eventstore.ErrFenced). It is an ErrSessionEnded.
+	// ErrMoved says that another process owns the session now: the event store returned eventstore.ErrFenced. AppSession.Ended gets it as well.
+	// It wraps ErrSessionEnded.
 	ErrMoved = fmt.Errorf("%w in this process: another one owns it now", ErrSessionEnded)
 )
 
-// causeOf is the cause that a call's context is cancelled with.
+// causeOf returns the error for a reason: contexts end with it, questions fail with it, and senders get it.
 func causeOf(why core.Reason) error {
 	switch why {
+	case core.Ended:
+		return ErrEnded
+	case core.NoStream:
+		return ErrNoStream
+	case core.NoRoom:
+		return ErrFull
 	case core.Cancelled:
 		return ErrCancelled
 	case core.Abandoned:
@@ -83,44 +110,55 @@ func causeOf(why core.Reason) error {
 	return ErrSessionEnded
 }
 
-// discardError is what the sender of a message is told that goes nowhere. Broadcasts that nobody can hear, and progress that
-// nobody waits for, are no fault of the sender.
-func discardError(m *message, why core.Reason) error {
-	switch {
-	case m.op == core.Reply:
-		if why == core.Unreachable {
-			return nil
-		}
-		return ErrEnded
-	case m.flags&core.Ask != 0:
-		if why == core.Ended {
-			return ErrSessionEnded
-		}
-		return ErrNoStream
-	case why == core.Ended:
-		return ErrSessionEnded
+// notifyError returns what the sender of a notification gets. That no client can read it is not an error.
+func notifyError(why core.Reason) error {
+	switch why {
+	case core.NoRoom, core.Moved, core.Deleted:
+		return causeOf(why)
 	}
 	return nil
 }
 
-// failure is the error response that takes the place of a response that cannot come. Clients tell them apart by data.reason.
+// responseError returns what the sender of a response gets.
+func responseError(why core.Reason) error {
+	switch why {
+	case core.NoReason, core.Unreachable:
+		return nil
+	case core.NoRoom, core.Moved, core.Deleted:
+		return causeOf(why)
+	}
+	return ErrEnded
+}
+
+// operationError returns what the caller of an operation on a stream gets.
+func operationError(why core.Reason) error {
+	switch why {
+	case core.NoReason:
+		return nil
+	case core.NotResumable:
+		return ErrNotResumable
+	}
+	return ErrEnded
+}
+
+// failure returns the error that the client gets in place of a response that cannot come. Clients tell such errors apart by data.reason.
 func failure(why core.Reason) *Error {
 	reason := func(code int, message, name string) *Error {
 		return &Error{Code: code, Message: message, Data: json.RawMessage(`{"reason":"` + name + `"}`)}
 	}
 	switch why {
 	case core.Expired:
-		return reason(codeServer, "the rest of this request's messages is no longer kept", "expired")
+		return reason(codeServer, "the rest of this request's messages is no longer kept", ReasonExpired)
 	case core.StoreFailed:
-		return reason(CodeInternal, "the event store failed", "store")
+		return reason(CodeInternal, "the event store failed", ReasonStore)
 	case core.Abandoned:
-		return reason(codeServer, "the client did not come back in time", "abandoned")
+		return reason(codeServer, "the client did not come back in time", ReasonAbandoned)
 	case core.Overran:
-		return reason(codeServer, "the request ran longer than the server allows", "max_runtime")
+		return reason(codeServer, "the request ran longer than the server allows", ReasonMaxRuntime)
 	case core.Shutdown:
-		return reason(codeServer, "the server is shutting down", "shutdown")
+		return reason(codeServer, "the server is shutting down", ReasonShutdown)
 	case core.Moved:
-		return reason(codeServer, "another process owns the session now; the request may have run", "moved")
+		return reason(codeServer, "another process owns the session now; the request may have run", ReasonMoved)
 	}
-	return reason(codeServer, "the session has ended", "ended")
+	return reason(codeServer, "the session has ended", ReasonEnded)
 }

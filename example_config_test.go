@@ -13,7 +13,7 @@ import (
 	"github.com/rejoin-mcp/rejoin/client"
 )
 
-// Tools that know nothing of polling: each client is let go after 50 seconds, below the proxy's limit of a minute.
+// Tools need no change for polling: each client is disconnected after 50 seconds, before the proxy's limit of a minute.
 func ExampleConfig() {
 	unchanged := func(context.Context, *rejoin.Request) (any, error) { return "done", nil }
 	srv, err := rejoin.NewServer(rejoin.NewApp(rejoin.Info{Name: "demo", Version: "1.0"}, unchanged), rejoin.Config{
@@ -29,11 +29,11 @@ func ExampleConfig() {
 	// Output: false
 }
 
-// The tool is unchanged, the timer lets its client go.
+// The tool is unchanged. A timer disconnects its client.
 func ExamplePolicy_closeAfter() {
 	polled := make(chan struct{})
 	polls := 0
-	s, end, err := serving(func(ctx context.Context, _ *rejoin.Request) (any, error) {
+	s, end, err := serveAndConnect(func(ctx context.Context, _ *rejoin.Request) (any, error) {
 		select { // some work, as long as it takes
 		case <-polled:
 			return "done", nil
@@ -54,12 +54,12 @@ func ExamplePolicy_closeAfter() {
 		return
 	}
 	defer end()
-	text, err := said(s, "unchanged")
+	text, err := callTool(s, "unchanged")
 	fmt.Println(text, err, polls >= 3)
 	// Output: done <nil> true
 }
 
-// One tool gets another policy than the rest, by its name; so can one client, by r.HTTP.
+// One tool gets its own policy, by its name. One client can get its own policy in the same way, by r.Client or r.HTTP.
 func ExampleConfig_policyFor() {
 	cfg := rejoin.Config{
 		Policy: rejoin.Policy{CloseAfter: 50 * time.Second},
@@ -79,9 +79,9 @@ func ExampleConfig_policyFor() {
 	// export 5s 1h0m0s
 }
 
-// A tool that turns out to be slow asks for more patience than the rest.
+// A tool that finds its work to be slow gives itself more time.
 func ExampleHandle_SetPolicy() {
-	s, end, err := serving(func(ctx context.Context, _ *rejoin.Request) (any, error) {
+	s, end, err := serveAndConnect(func(ctx context.Context, _ *rejoin.Request) (any, error) {
 		h := rejoin.HandleFromContext(ctx)
 		err := h.SetPolicy(rejoin.Policy{Retry: time.Minute, RetryMax: 10 * time.Minute, AbandonAfter: 24 * time.Hour})
 		return "patient", err
@@ -91,15 +91,15 @@ func ExampleHandle_SetPolicy() {
 		return
 	}
 	defer end()
-	fmt.Println(said(s, "night job"))
+	fmt.Println(callTool(s, "night job"))
 	// Output: patient <nil>
 }
 
-// A tool's context says why it ended. A connection that is lost is no reason.
+// A tool's context says why it ended. A lost connection does not end it.
 func ExampleErrCancelled() {
 	cause := make(chan error, 1)
 	running := make(chan struct{})
-	s, end, err := serving(func(ctx context.Context, _ *rejoin.Request) (any, error) {
+	s, end, err := serveAndConnect(func(ctx context.Context, _ *rejoin.Request) (any, error) {
 		close(running)
 		<-ctx.Done()
 		cause <- context.Cause(ctx)
@@ -121,13 +121,13 @@ func ExampleErrCancelled() {
 	// Output: true true
 }
 
-// An admin's route lets all clients go, before a proxy is restarted say. Put it behind authorization of its own.
+// A route for administrators disconnects all clients, for example before a proxy is restarted. It needs its own authorization.
 func ExampleServerFromContext() {
 	admin := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		srv := rejoin.ServerFromContext(r.Context())
-		for session := range srv.Sessions() { // named by Ref: ids are secrets
-			n, err := srv.CloseStreams(session.Ref, time.Minute) // let go for a minute; calls go on
-			fmt.Fprintln(w, session.Version, "streams:", len(session.Streams), "let go:", n, err)
+		for session := range srv.Sessions() { // by Ref, because ids are secrets
+			n, err := srv.CloseStreams(session.Ref, time.Minute) // disconnected for a minute; calls go on
+			fmt.Fprintln(w, session.Version, "streams:", len(session.Streams), "disconnected:", n, err)
 		}
 	})
 	app := rejoin.NewApp(rejoin.Info{Name: "demo", Version: "1.0"}, func(context.Context, *rejoin.Request) (any, error) { return "ok", nil })
@@ -137,7 +137,7 @@ func ExampleServerFromContext() {
 		return
 	}
 	mux := http.NewServeMux()
-	mux.Handle("POST /admin/let-go", admin)
+	mux.Handle("POST /admin/disconnect", admin)
 	server := httptest.NewServer(stdadapter.Middleware("/mcp", srv)(mux))
 	defer server.Close()
 	ctx := context.Background()
@@ -149,12 +149,12 @@ func ExampleServerFromContext() {
 	defer s.Close(ctx)
 
 	w := httptest.NewRecorder()
-	server.Config.Handler.ServeHTTP(w, httptest.NewRequest(http.MethodPost, "/admin/let-go", http.NoBody))
+	server.Config.Handler.ServeHTTP(w, httptest.NewRequest(http.MethodPost, "/admin/disconnect", http.NoBody))
 	fmt.Print(w.Body)
-	// Output: 2025-11-25 streams: 1 let go: 0 <nil>
+	// Output: 2025-11-25 streams: 1 disconnected: 0 <nil>
 }
 
-// A clean end: no new work, running calls finish and are fetched, then the connections go.
+// An orderly end: the server takes no new work, running calls finish and their responses are fetched, then the connections end.
 func ExampleServer_Drain() {
 	app := rejoin.NewApp(rejoin.Info{Name: "demo", Version: "1.0"}, func(context.Context, *rejoin.Request) (any, error) { return "ok", nil })
 	srv, err := rejoin.NewServer(app, rejoin.Config{})
@@ -172,27 +172,27 @@ func ExampleServer_Drain() {
 	server := httptest.NewServer(mux) // in a program: an http.Server, and signal.NotifyContext to wait for the signal
 	defer server.Close()
 
-	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Minute) // below the orchestrator's grace period
+	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Minute) // shorter than the orchestrator's grace period
 	defer cancel()
-	fmt.Println("drain:", srv.Drain(ctx)) // a *rejoin.DrainError counts what was left
+	fmt.Println("drain:", srv.Drain(ctx)) // a *rejoin.DrainError counts what is left
 	w := httptest.NewRecorder()
 	mux.ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/ready", http.NoBody))
 	fmt.Println("ready:", w.Code)
 	fmt.Println("shutdown:", server.Config.Shutdown(ctx))
-	srv.Close() // sessions end with the process
+	srv.Close() // ends the sessions
 	// Output:
 	// drain: <nil>
 	// ready: 503
 	// shutdown: <nil>
 }
 
-// Counters for a log line, expvar or Prometheus.
+// Numbers for a log line, expvar or Prometheus.
 func ExampleServer_Stats() {
 	app := rejoin.NewApp(rejoin.Info{Name: "demo", Version: "1.0"}, func(ctx context.Context, _ *rejoin.Request) (any, error) {
-		_ = rejoin.HandleFromContext(ctx).CloseStream(0) // the client stays if this fails
+		_ = rejoin.HandleFromContext(ctx).CloseStream(0) // if this fails, the client keeps its connection
 		return "ok", nil
 	})
-	srv, err := rejoin.NewServer(app, rejoin.Config{Policy: soon})
+	srv, err := rejoin.NewServer(app, rejoin.Config{Policy: retryAtOnce})
 	if err != nil {
 		fmt.Println(err)
 		return
@@ -208,6 +208,6 @@ func ExampleServer_Stats() {
 	defer s.Close(ctx)
 	err = s.Do(ctx, "tools/call", map[string]any{"name": "slow"}, nil)
 	stats := srv.Stats()
-	fmt.Println(err, "sessions:", stats.Sessions, "opened:", stats.Opened, "let go:", stats.Closed, "came back:", stats.Resumed)
-	// Output: <nil> sessions: 1 opened: 1 let go: 1 came back: 1
+	fmt.Println(err, "sessions:", stats.Sessions, "opened:", stats.Opened, "disconnected:", stats.Closed, "came back:", stats.Resumed)
+	// Output: <nil> sessions: 1 opened: 1 disconnected: 1 came back: 1
 }

@@ -14,11 +14,11 @@ import (
 	"github.com/rejoin-mcp/rejoin/client"
 )
 
-// soon lets the clients of the examples come back without delay.
-var soon = rejoin.Policy{Retry: time.Millisecond}
+// retryAtOnce makes the clients of the examples come back without delay.
+var retryAtOnce = rejoin.Policy{Retry: time.Millisecond}
 
-// serving mounts a handler as any program would, and opens a session.
-func serving(h rejoin.Handler, cfg rejoin.Config, clientCfg client.Config) (s *client.Session, end func(), err error) {
+// serveAndConnect serves a handler, as any program would, and opens a session with it.
+func serveAndConnect(h rejoin.Handler, cfg rejoin.Config, clientCfg client.Config) (s *client.Session, end func(), err error) {
 	info := rejoin.Info{Name: "example", Version: "1", Capabilities: map[string]any{"tools": struct{}{}}}
 	srv, err := rejoin.NewServer(rejoin.NewApp(info, h), cfg)
 	if err != nil {
@@ -34,8 +34,8 @@ func serving(h rejoin.Handler, cfg rejoin.Config, clientCfg client.Config) (s *c
 	return s, func() { _ = s.Close(context.Background()); server.Close() }, nil
 }
 
-// said calls a tool and returns its text.
-func said(s *client.Session, tool string) (string, error) {
+// callTool calls a tool and returns the text of its result.
+func callTool(s *client.Session, tool string) (string, error) {
 	var result struct{ Content []struct{ Text string } }
 	if err := s.Do(context.Background(), "tools/call", map[string]any{"name": tool}, &result); err != nil || len(result.Content) != 1 {
 		return "", err
@@ -43,7 +43,7 @@ func said(s *client.Session, tool string) (string, error) {
 	return result.Content[0].Text, nil
 }
 
-// A server without an SDK on net/http, and a call whose client is sent away and polls.
+// A server on net/http without an SDK, and a call whose client is disconnected and polls.
 func Example() {
 	export := rejoin.Tool{Name: "export", Description: "Exports everything.", Run: func(ctx context.Context, r *rejoin.Request) (any, error) {
 		h := rejoin.HandleFromContext(ctx)
@@ -52,7 +52,7 @@ func Example() {
 			if err := h.Progress(float64(step+1), 3, r.Name()); err != nil {
 				return nil, err
 			}
-			_ = h.CloseStream(0) // the client polls from here on; an error means only that it stays
+			_ = h.CloseStream(0) // the client polls from here on; an error only means that it keeps its connection
 		}
 		return rejoin.Text("done"), nil
 	}}
@@ -92,12 +92,12 @@ func Example() {
 	// {"content":[{"type":"text","text":"done"}]} <nil>
 }
 
-// Every contradiction is named.
+// The error names every mistake.
 func ExampleNewServer() {
 	app := rejoin.NewApp(rejoin.Info{Name: "demo", Version: "1.0"}, func(context.Context, *rejoin.Request) (any, error) { return "ok", nil })
 	_, err := rejoin.NewServer(app, rejoin.Config{
 		KeepAlive: time.Microsecond,
-		Policy:    rejoin.Policy{Mode: rejoin.JSON, CloseAfter: 50 * time.Second},
+		Policy:    rejoin.Policy{Mode: rejoin.ModeJSON, CloseAfter: 50 * time.Second},
 	})
 	fmt.Println(err)
 	// Output:
@@ -105,9 +105,9 @@ func ExampleNewServer() {
 	// Policy.CloseAfter: mode JSON has no stream to close
 }
 
-// Arguments are decoded by the tool; what does not fit is told in the client's terms.
+// A tool decodes its arguments. The error for arguments that do not fit is meant for the client.
 func ExampleRequest_BindArguments() {
-	s, end, err := serving(func(_ context.Context, r *rejoin.Request) (any, error) {
+	s, end, err := serveAndConnect(func(_ context.Context, r *rejoin.Request) (any, error) {
 		var args struct {
 			Rows int `json:"rows"`
 		}
@@ -128,29 +128,29 @@ func ExampleRequest_BindArguments() {
 	fmt.Println(err)
 	// Output:
 	// 1000 <nil>
-	// arguments of export: rows cannot be of type string (-32602)
+	// JSON-RPC error -32602: arguments of export: rows cannot be of type string
 }
 
-// A tool lets its client go before a long wait. It needs no answer to whether that worked.
+// A tool disconnects its client before a long wait. It works the same if that fails.
 func ExampleHandle_CloseStream() {
-	s, end, err := serving(func(ctx context.Context, _ *rejoin.Request) (any, error) {
+	s, end, err := serveAndConnect(func(ctx context.Context, _ *rejoin.Request) (any, error) {
 		h := rejoin.HandleFromContext(ctx)
 		if err := h.CloseStream(0); errors.Is(err, rejoin.ErrNotResumable) {
 			return "a client of an older version keeps its connection", nil
 		}
 		// … an hour of work …
 		return "the client was away, and came back for this", nil
-	}, rejoin.Config{Policy: soon}, client.Config{})
+	}, rejoin.Config{Policy: retryAtOnce}, client.Config{})
 	if err != nil {
 		fmt.Println(err)
 		return
 	}
 	defer end()
-	fmt.Println(said(s, "slow"))
+	fmt.Println(callTool(s, "slow"))
 	// Output: the client was away, and came back for this <nil>
 }
 
-// Outside a call a handle does nothing, so code that is shared needs no check.
+// Outside a call, methods of a handle only return an error. So shared code need not check whether it runs in a call.
 func ExampleHandleFromContext() {
 	h := rejoin.HandleFromContext(context.Background())
 	fmt.Println(h.Progress(1, 2, ""))
@@ -160,14 +160,14 @@ func ExampleHandleFromContext() {
 	// rejoin: the context belongs to no call of a rejoin server
 }
 
-// A tool speaks on the stream of its own call, and beside it on the standalone stream: there the client listens, whatever it has called.
+// A tool sends on the stream of its own call, and on the standalone stream, to which the client listens independently of its calls.
 func ExampleSession_Notify() {
-	s, end, err := serving(func(ctx context.Context, _ *rejoin.Request) (any, error) {
+	s, end, err := serveAndConnect(func(ctx context.Context, _ *rejoin.Request) (any, error) {
 		h := rejoin.HandleFromContext(ctx)
 		if err := h.Notify("notifications/message", map[string]any{"level": "info", "data": "of the call"}); err != nil {
 			return nil, err
 		}
-		// A context of no call.
+		// A context that belongs to no call.
 		err := h.Session().Notify(context.Background(), "notifications/resources/updated", map[string]string{"uri": "file:///a"})
 		return rejoin.Text("ok"), err
 	}, rejoin.Config{}, client.Config{})
@@ -193,9 +193,9 @@ func ExampleSession_Notify() {
 	// beside: notifications/resources/updated {"uri":"file:///a"} <nil>
 }
 
-// Progress is sent if the client asked for it, with a progressToken.
+// Progress is sent only if the client asked for it with a progressToken.
 func ExampleHandle_Progress() {
-	s, end, err := serving(func(ctx context.Context, _ *rejoin.Request) (any, error) {
+	s, end, err := serveAndConnect(func(ctx context.Context, _ *rejoin.Request) (any, error) {
 		h := rejoin.HandleFromContext(ctx)
 		return "ok", errors.Join(h.Progress(1, 2, "halfway"), h.Progress(2, 2, ""))
 	}, rejoin.Config{}, client.Config{})
@@ -222,18 +222,18 @@ func ExampleHandle_Progress() {
 	// <nil>
 }
 
-// A tool asks its user while the client is away: it is asked when it comes back. Bound the wait with ctx.
-func ExampleHandle_Request() {
-	s, end, err := serving(func(ctx context.Context, _ *rejoin.Request) (any, error) {
+// A tool asks the user while the client is away. The client gets the question when it comes back. The context limits the wait.
+func ExampleHandle_Ask() {
+	s, end, err := serveAndConnect(func(ctx context.Context, _ *rejoin.Request) (any, error) {
 		h := rejoin.HandleFromContext(ctx)
-		_ = h.CloseStream(0) // the client stays if this fails
+		_ = h.CloseStream(0) // if this fails, the client keeps its connection
 		ask, cancel := context.WithTimeout(ctx, time.Hour)
 		defer cancel()
 		var answer struct {
 			Action  string
 			Content struct{ Name string }
 		}
-		err := h.Request(ask, "elicitation/create", map[string]any{
+		err := h.Ask(ask, "elicitation/create", map[string]any{
 			"message": "Which table?",
 			"requestedSchema": map[string]any{
 				"type": "object", "properties": map[string]any{"name": map[string]any{"type": "string"}},
@@ -243,7 +243,7 @@ func ExampleHandle_Request() {
 			return nil, err
 		}
 		return answer.Action + " " + answer.Content.Name, nil
-	}, rejoin.Config{Policy: soon}, client.Config{
+	}, rejoin.Config{Policy: retryAtOnce}, client.Config{
 		Capabilities: map[string]any{"elicitation": struct{}{}},
 		OnRequest: func(_ context.Context, method string, params json.RawMessage) (any, error) {
 			var question struct{ Message string }
@@ -258,6 +258,6 @@ func ExampleHandle_Request() {
 		return
 	}
 	defer end()
-	fmt.Println(said(s, "export"))
+	fmt.Println(callTool(s, "export"))
 	// Output: accept orders, for Which table? <nil>
 }

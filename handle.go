@@ -10,18 +10,18 @@ import (
 	"github.com/rejoin-mcp/rejoin/internal/jsonrpc"
 )
 
-// Handle is a tool's hold on the stream of its own request. Its methods never wait for the network, except the two that take a
-// context. Safe for concurrent use, also after the request has ended.
+// Handle gives a tool access to the stream of its own request. Its methods do not wait for the network, except Ask and WaitConnected, which
+// take a context. Safe for concurrent use, also after the request has ended.
 type Handle struct {
 	c      *Call   // nil: outside a call
-	modern *Server // of a request of the modern era
+	modern *Server // not nil: in a request of the modern era
 }
 
 var noCall Handle
 
-// HandleFromContext returns the handle of the call that ctx belongs to. It is never nil; outside a call its methods
-// return ErrNoCall. So they do for a request of the modern era, which is the SDK's own to answer and has no session, but for
-// CloseStream and CloseStandaloneStream, which return ErrNotResumable there.
+// HandleFromContext returns the handle of the call that ctx belongs to. It is never nil. Outside a call its methods return ErrNoCall. In a
+// request of the modern era, which the SDK answers without a session, they do so too, except CloseStream and CloseStandaloneStream: these
+// return ErrNotResumable.
 func HandleFromContext(ctx context.Context) *Handle {
 	if h, ok := ctx.Value(handleKey{}).(*Handle); ok {
 		return h
@@ -29,83 +29,76 @@ func HandleFromContext(ctx context.Context) *Handle {
 	return &noCall
 }
 
-// ServerFromContext returns the server of a tool's context, or of a route behind an adapter's Middleware; else nil.
+// ServerFromContext returns the server for the context of a tool, or of a route behind an adapter's Middleware. For others it returns nil.
 func ServerFromContext(ctx context.Context) *Server {
-	s, _ := ctx.Value(serverKey{}).(*Server)
-	return s
+	srv, _ := ctx.Value(serverKey{}).(*Server)
+	return srv
 }
 
-// ContextWithServer is for adapters: it makes ServerFromContext find s.
-func ContextWithServer(ctx context.Context, s *Server) context.Context {
-	return context.WithValue(ctx, serverKey{}, s)
+// ContextWithServer is for adapters. It returns a context in which ServerFromContext finds srv.
+func ContextWithServer(ctx context.Context, srv *Server) context.Context {
+	return context.WithValue(ctx, serverKey{}, srv)
 }
 
-// CloseStream lets the client go: what the log holds is written (for CloseAfter at most), then the time to come back after (0: the policy's; either is
-// lengthened at random by up to a fifth), and the response ends. The call goes on, and what it produces waits in the log. A client that is
-// away already stays away: nil.
+// CloseStream disconnects the client. The server writes the events that the log has now, which takes CloseAfter at most. Then it tells the
+// client when to come back, and ends the response. The call goes on, and what it sends waits in the log. If the client has no connection,
+// CloseStream does nothing and returns nil.
 //
-// An error means only that the client keeps its connection (ErrNotResumable: it cannot poll, or has not come back before; ErrNoCall; ErrEnded). No tool needs
-// to fail for it.
+// The client is told to wait for retryAfter, or for the policy's Retry if that is 0, and for up to a fifth more at random.
+//
+// An error only means that the client keeps its connection, so the tool need not fail because of it: ErrNotResumable (the client cannot
+// poll, or did not come back when it was disconnected before), ErrNoCall or ErrEnded.
 func (h *Handle) CloseStream(retryAfter time.Duration) error {
 	if h.c == nil {
-		return h.cannotClose()
+		return h.closeError()
 	}
-	return h.c.s.closeStream(h.c.stream, retryAfter)
+	return h.c.s.closeStream(h.c.engine.Stream(), retryAfter)
 }
 
-// CloseStandaloneStream does the same to the session's GET stream.
+// CloseStandaloneStream is CloseStream for the session's standalone stream.
 func (h *Handle) CloseStandaloneStream(retryAfter time.Duration) error {
 	if h.c == nil {
-		return h.cannotClose()
+		return h.closeError()
 	}
-	return h.c.s.closeStream(h.c.s.standalone(), retryAfter)
+	return h.c.s.closeStream(h.c.s.engine.Standalone(), retryAfter)
 }
 
-// cannotClose is why there is no stream to close outside a call.
-func (h *Handle) cannotClose() error {
+// closeError says why there is no stream to close outside a call.
+func (h *Handle) closeError() error {
 	if h.modern == nil {
 		return ErrNoCall
 	}
-	h.modern.sayOnce(saidModern, "rejoin: CloseStream has no effect for clients of the modern era, which has no resumption: nobody can poll there (Config.Eras)")
+	h.modern.warnOnce(warnModernClose, "rejoin: CloseStream has no effect for clients of the modern era, which has no resumption: they cannot poll (Config.Eras)")
 	return ErrNotResumable
 }
 
-// SetPolicy changes CloseAfter, Retry, RetryMax, AbandonAfter and MaxRuntime for the rest of this call; zero fields stay as
-// they are, negative ones are off (Retry cannot be).
+// SetPolicy changes CloseAfter, Retry, RetryMax, AbandonAfter and MaxRuntime for the rest of this call. Zero fields stay as they are.
+// Negative fields are off, but a negative Retry has no effect.
 func (h *Handle) SetPolicy(p Policy) error {
 	if h.c == nil {
 		return ErrNoCall
 	}
-	q := core.Policy{
-		CloseAfter: p.CloseAfter, Retry: max(p.Retry, 0), RetryMax: p.RetryMax,
-		AbandonAfter: p.AbandonAfter, MaxRuntime: p.MaxRuntime,
-	}
-	return h.c.s.do(core.In{Op: core.Adjust, Stream: h.c.stream, Policy: &q})
+	return operationError(h.c.s.engine.Adjust(h.c.engine.Stream(), core.Policy{
+		CloseAfter: p.CloseAfter, Retry: max(p.Retry, 0), RetryMax: p.RetryMax, AbandonAfter: p.AbandonAfter, MaxRuntime: p.MaxRuntime,
+	}))
 }
 
-// Resumable reports whether CloseStream can work for this client.
+// Resumable reports whether CloseStream can disconnect this client.
 func (h *Handle) Resumable() bool {
-	if h.c == nil {
-		return false
-	}
-	s := h.c.s
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.m.Resumable(h.c.stream)
+	return h.c != nil && h.c.engine.Resumable()
 }
 
-// Connected reports whether the client is reading now. It may be wrong by the time you look: never use it to decide whether to
-// send.
+// Connected reports whether the client reads the call's stream now. That may have changed when Connected returns, so do not use it to decide
+// whether to send.
 func (h *Handle) Connected() bool {
 	if h.c == nil {
 		return false
 	}
-	h.c.s.mu.Lock()
-	defer h.c.s.mu.Unlock()
-	return h.c.st.conn != nil
+	return h.c.engine.Connected()
 }
 
-// WaitConnected returns nil once the client is reading (at once, if it is), ErrEnded, or ctx's error.
+// WaitConnected waits until the client reads the call's stream, and returns nil then. It returns ErrEnded if the call ends first, and the
+// cause of ctx if that ends first.
 func (h *Handle) WaitConnected(ctx context.Context) error {
 	if h.c == nil {
 		return ErrNoCall
@@ -114,7 +107,7 @@ func (h *Handle) WaitConnected(ctx context.Context) error {
 		if h.c.ctx.Err() != nil {
 			return ErrEnded
 		}
-		reading, changed := h.c.st.watch(h.c.s)
+		reading, changed := h.c.engine.WatchConnected()
 		if reading {
 			return nil
 		}
@@ -127,8 +120,8 @@ func (h *Handle) WaitConnected(ctx context.Context) error {
 	}
 }
 
-// Progress reports progress if the client asked for it, by a progressToken that is a string or a number of at most 1 KiB, else does nothing.
-// total 0: unknown.
+// Progress reports progress to the client. It does nothing if the client did not ask for progress, with a progressToken that is a string or a
+// number of at most 1 KiB. total is 0 if it is unknown.
 func (h *Handle) Progress(done, total float64, message string) error {
 	if h.c == nil {
 		return ErrNoCall
@@ -144,9 +137,9 @@ func (h *Handle) Progress(done, total float64, message string) error {
 	return h.c.s.emit(h.c, core.Progress, data)
 }
 
-// Notify sends a notification on the call's stream; after the call's end, on the standalone stream. Session().Notify sends there at
-// any time, with a context of no call. params are marshalled with encoding/json, but a json.RawMessage, a pointer to one, or a []byte is
-// sent as it is; nil: none.
+// Notify sends a notification on the call's stream, or on the standalone stream if the call has ended. params are marshalled with
+// encoding/json, but a json.RawMessage, a pointer to one, and a []byte are sent as they are. nil stands for no params. To send on the
+// standalone stream at any time, use Session().Notify with a context that belongs to no call.
 func (h *Handle) Notify(method string, params any) error {
 	if h.c == nil {
 		return ErrNoCall
@@ -158,64 +151,26 @@ func (h *Handle) Notify(method string, params any) error {
 	return h.c.s.notify(h.c, method, raw)
 }
 
-// Request asks the client (sampling, elicitation, roots) and decodes the answer into result. A client that is away is asked when
-// it comes back; bound the wait with ctx. The client's own error is an *Error; it is told when nobody waits any more.
-// ErrNotOffered, at once: the client did not say in initialize that it can be asked that (Session.CanAsk).
-func (h *Handle) Request(ctx context.Context, method string, params, result any) error {
+// Ask sends a request to the client (sampling, elicitation, roots), waits for the answer and decodes it into result, unless result is nil. A
+// client without a connection gets the request when it comes back, so limit the wait with ctx. When the wait ends without an answer, the
+// client is told so. An error that the client answers is an *Error. ErrNotOffered comes at once: the client did not say in initialize
+// that it answers such requests (Session.CanAsk).
+func (h *Handle) Ask(ctx context.Context, method string, params, result any) error {
 	if h.c == nil {
 		return ErrNoCall
 	}
-	raw, err := marshalParams(params)
-	if err == nil {
-		err = h.waitOver(ctx) // nobody is asked for whom nobody waits
-	}
-	if err != nil {
-		return err
-	}
-	type answer struct {
-		raw json.RawMessage
-		err error
-	}
-	answers := make(chan answer, 1)
-	cancel := h.c.s.ask(h.c, method, raw, func(raw json.RawMessage, err error) { answers <- answer{raw, err} })
-	select {
-	case a := <-answers:
-		if a.err != nil || result == nil {
-			return a.err
-		}
-		if err := json.Unmarshal(a.raw, result); err != nil {
-			return fmt.Errorf("rejoin: the client's answer to %s: %w", method, err)
-		}
-		return nil
-	case <-ctx.Done():
-	case <-h.c.ctx.Done():
-	}
-	cause := h.waitOver(ctx)
-	cancel(cause.Error())
-	return cause
+	return h.c.s.askAndWait(ctx, h.c, method, params, result)
 }
 
-// waitOver is why a question of the call has nobody any more who waits for its answer; nil: it has.
-func (h *Handle) waitOver(ctx context.Context) error {
-	switch cause := context.Cause(&h.c.ctx); cause {
-	case nil:
-		return context.Cause(ctx)
-	case context.Canceled: //nolint:errorlint // our own: the response was made
-		return ErrEnded
-	default:
-		return cause
-	}
-}
-
-// Stream names the call's stream; "" outside a call.
-func (h *Handle) Stream() Ref {
+// Stream returns the name of the call's stream, or "" outside a call.
+func (h *Handle) Stream() StreamRef {
 	if h.c == nil {
 		return ""
 	}
-	return h.c.st.ref(h.c.s)
+	return h.c.s.ref.stream(h.c.engine.StreamNumber())
 }
 
-// Session is the call's session; nil outside a call.
+// Session returns the call's session, or nil outside a call.
 func (h *Handle) Session() *Session {
 	if h.c == nil {
 		return nil
@@ -229,9 +184,9 @@ func marshalParams(params any) (json.RawMessage, error) {
 		return nil, nil
 	case json.RawMessage:
 		return checkParams(p)
-	case []byte: // which would become a string, and params are never one
+	case []byte: // encoding/json would make a string of it, and params are never a string
 		return checkParams(p)
-	case *json.RawMessage: // boxed without an allocation
+	case *json.RawMessage: // converted to any without an allocation
 		if p == nil {
 			return nil, nil
 		}
@@ -241,13 +196,13 @@ func marshalParams(params any) (json.RawMessage, error) {
 	if err != nil {
 		return nil, fmt.Errorf("rejoin: params: %w", err)
 	}
-	if string(raw) == "null" { // of a nil map, say
+	if string(raw) == "null" { // for example from a nil map
 		return nil, nil
 	}
 	return raw, nil
 }
 
-// checkParams refuses what would make the client's parser fail, and its whole session with it.
+// checkParams refuses invalid JSON. The client could not parse the message, and might end its session.
 func checkParams(params json.RawMessage) (json.RawMessage, error) {
 	if len(params) > 0 && !jsonrpc.Valid(params) {
 		return nil, errInvalidParams

@@ -2,17 +2,20 @@ package rejoin
 
 import (
 	"context"
+	"errors"
 	"net/http"
 	"strings"
 	"sync"
 
 	"github.com/rejoin-mcp/rejoin/core"
+	"github.com/rejoin-mcp/rejoin/internal/door"
 	"github.com/rejoin-mcp/rejoin/internal/jsonrpc"
+	"github.com/rejoin-mcp/rejoin/internal/respond"
 )
 
-// modernMeta reports whether a message says of itself that it belongs to the modern era: any version in its _meta but the known
-// ones does, since older versions have none there. declared is that version, as JSON; nil: there is none.
-func modernMeta(m *jsonrpc.Message) (declared []byte, modern bool) {
+// modernVersion reports whether a message declares that it belongs to the modern era. It does so with any version in its _meta that is not a
+// known one, because older versions have no version there. declared is the version in _meta, as JSON; nil: there is none.
+func modernVersion(m *jsonrpc.Message) (declared []byte, modern bool) {
 	declared, ok := jsonrpc.Field(m.Params, "_meta", "io.modelcontextprotocol/protocolVersion")
 	if !ok {
 		return nil, false
@@ -23,13 +26,13 @@ func modernMeta(m *jsonrpc.Message) (declared []byte, modern bool) {
 }
 
 func isModern(m *jsonrpc.Message) bool {
-	_, modern := modernMeta(m)
+	_, modern := modernVersion(m)
 	return modern
 }
 
-// checkModern lets a modern request through to the app's handler, which knows its versions. What no version of that era can be,
-// in the header or else in the body, is refused here, as that era has it.
-func (s *Server) checkModern(version string, declared []byte) *refusal {
+// checkModern refuses a request whose version, in the header or else in the body, cannot be a version of the modern era. The refusal has the
+// form that the modern era prescribes. The app's handler decides whether it speaks a version that can be one.
+func (srv *Server) checkModern(version string, declared []byte) *refusal {
 	if _, known := core.Find(version); known || version == "" {
 		if declared == nil {
 			return nil
@@ -39,69 +42,101 @@ func (s *Server) checkModern(version string, declared []byte) *refusal {
 	if core.IsModern(version) {
 		return nil
 	}
-	data := strings.TrimSuffix(s.supported(), "}") + `,"requested":` + string(jsonrpc.AppendString(nil, version[:min(len(version), 64)])) + "}"
+	data := strings.TrimSuffix(srv.supported(), "}") + `,"requested":` + string(jsonrpc.AppendString(nil, version[:min(len(version), 64)])) + "}"
 	return &refusal{
 		status: http.StatusBadRequest, code: codeVersion, data: data, message: "unknown protocol version; this server speaks those in data.supported",
 	}
 }
 
-// serveModern hands a request of the modern era to the app's own handler, with its body as it came. It has no session, so it ends
-// with its connection, or with the server. The handler has a goroutine of its own, which this one outlives.
-func (s *Server) serveModern(w http.ResponseWriter, r *http.Request, m *jsonrpc.Message, body []byte) *refusal {
-	running, life := &s.modern, s.life
-	if string(m.Method) == "subscriptions/listen" { // it has no end of its own, so a drain ends it instead of waiting
-		running, life = &s.listens, s.listening
+// serveModern passes a request of the modern era to the app's handler, with the body as it came. The request has no session, so it ends with
+// its connection, or with the server. The handler runs in its own goroutine. serveModern waits for it.
+func (srv *Server) serveModern(w http.ResponseWriter, r *http.Request, m *jsonrpc.Message, body []byte) *refusal {
+	running, ends := &srv.modernRunning, srv.modernCtx
+	if string(m.Method) == "subscriptions/listen" { // never ends by itself, so Drain does not wait for it, but ends it
+		running, ends = &srv.listensRunning, srv.listenCtx
 	}
-	running.Add(1) // before it asks whether it may: a drain that begins in between waits for it
+	running.Add(1) // before Draining is checked, so that a Drain that begins in between waits for this request
 	defer func() {
 		running.Add(-1)
-		s.nudge()
+		srv.engine.Notify()
 	}()
-	if s.draining.Load() {
+	if srv.engine.Draining() {
 		return &refuseDraining
 	}
-	if s.overworked() {
-		return &refuseOverworked
+	if srv.tooManyUnreturned() {
+		return &refuseUnreturned
 	}
-	ctx, cancel := context.WithCancelCause(context.WithValue(ContextWithServer(r.Context(), s), handleKey{}, &Handle{modern: s}))
+	ctx, cancel := context.WithCancelCause(context.WithValue(ContextWithServer(r.Context(), srv), handleKey{}, &Handle{modern: srv}))
 	defer cancel(nil)
-	defer context.AfterFunc(life, func() { cancel(ErrShutdown) })()
+	defer context.AfterFunc(ends, func() { cancel(ErrShutdown) })()
 
-	out := newModernResponse(s, w, r, m.ID, cancel)
-	ended := make(chan struct{})
-	returned := s.mindful(ctx)
-	defer func() { // also where a middleware's writer has panicked: the handler must not outlive its request
+	out := respond.NewRelay(w, respond.RelayConfig{
+		WriteTimeout: srv.cfg.WriteTimeout, KeepAlive: srv.cfg.KeepAlive,
+		CannotFlush: func() { srv.logNoFlush(r) },
+		WriteFailed: func(err error) {
+			srv.engine.NoteWriteError(err)
+			cancel(err)
+		},
+	})
+	srv.liftModernLimits(r, out)
+	returned := srv.countUnreturned(ctx)
+	defer func() { // also if the writer of a middleware panics
 		cancel(nil)
-		close(out.in.over)
-		<-ended
+		out.Close()
 		returned()
 	}()
-	go out.handle(s.app.Modern(), modernRequest(r.WithContext(ctx), body), ended)
-	out.run(ended)
+	out.Start(srv.modernApp, modernRequest(r.WithContext(ctx), body))
+	out.Run()
 	returned()
-	out.finish(ctx)
+	srv.finishModern(ctx, out, m.ID)
 	return nil
 }
 
-// mindful counts a handler that has not returned when ctx ends, until returned is called.
-func (s *Server) mindful(ctx context.Context) (returned func()) {
-	stop := context.AfterFunc(ctx, func() { s.stale.Add(1) })
+// liftModernLimits removes the read and write limits of the http.Server from this request. It logs if it cannot remove the latter.
+func (srv *Server) liftModernLimits(r *http.Request, out *respond.Relay) {
+	if hs, ok := r.Context().Value(http.ServerContextKey).(*http.Server); ok && hs.WriteTimeout > 0 && !out.Unbound() {
+		srv.warnOnce(warnNoDeadline, "rejoin: the response writer has no write deadlines: the server's WriteTimeout ends modern requests",
+			"timeout", hs.WriteTimeout)
+	}
+	out.Stay()
+}
+
+// finishModern ends the response in the way in which the handler has ended. id is the id of the request; nil: it is a notification.
+func (srv *Server) finishModern(ctx context.Context, out *respond.Relay, id []byte) {
+	what, stack := out.Panicked()
+	switch {
+	case what == nil && !out.Wrote() && errors.Is(context.Cause(ctx), ErrShutdown): // SDKs do not answer when the context has ended
+		f := failure(core.Shutdown)
+		out.Answer(http.StatusServiceUnavailable, jsonrpc.AppendError(nil, id, f.Code, f.Message, f.Data), id != nil)
+	case what == nil:
+		out.Finish()
+	case what == http.ErrAbortHandler: //nolint:errorlint // as net/http compares it
+		out.Abort()
+	default:
+		srv.logPanic("the handler of modern requests", what, stack)
+		out.Answer(http.StatusInternalServerError, jsonrpc.AppendError(nil, id, CodeInternal, "internal error", nil), id != nil)
+	}
+}
+
+// countUnreturned counts a handler among those that run although their requests have ended: from the end of ctx until returned is called.
+func (srv *Server) countUnreturned(ctx context.Context) (returned func()) {
+	stop := context.AfterFunc(ctx, func() { srv.engine.Stale().Add(1) })
 	return sync.OnceFunc(func() {
 		if !stop() {
-			s.stale.Add(-1)
+			srv.engine.Stale().Add(-1)
 		}
 	})
 }
 
-// modernRequest makes a request, which is ours alone, what the app's handler gets: the body that was checked, and nothing that only means
-// something in the legacy era, since clients of both keep sending it.
+// modernRequest changes r, a copy that nothing else uses, into the request for the app's handler. It gets the body that was checked, and loses
+// the headers of the legacy era, which clients of both eras still send.
 func modernRequest(r *http.Request, body []byte) *http.Request {
-	r.Body, r.ContentLength, r.TransferEncoding = replay(body), int64(len(body)), nil
+	r.Body, r.ContentLength, r.TransferEncoding = door.Replay(body), int64(len(body)), nil
 	r.Header = r.Header.Clone()
 	r.Header.Del(sessionHeader)
 	r.Header.Del(cursorHeader)
-	if version, _ := single(r.Header[versionHeader]); version != "" {
-		r.Header[versionHeader] = []string{version} // it may have come twice
+	if version, _ := door.Single(r.Header[versionHeader]); version != "" {
+		r.Header[versionHeader] = []string{version} // once, although it may have come twice
 	}
 	return r
 }

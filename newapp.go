@@ -10,28 +10,31 @@ import (
 
 	"github.com/rejoin-mcp/rejoin/core"
 	"github.com/rejoin-mcp/rejoin/internal/jsonrpc"
+	"github.com/rejoin-mcp/rejoin/internal/safe"
+	"github.com/rejoin-mcp/rejoin/internal/stack"
 )
 
-// Handler answers requests one by one, each in its own goroutine, with HandleFromContext(ctx) for progress, for questions to the client, and
-// for the Session, which knows what the client offered (Session.CanAsk).
+// Handler answers one request. Each request has its own goroutine. Use HandleFromContext(ctx) to report progress, to ask the client questions,
+// and for the Session, which knows what the client offered (Session.CanAsk).
 //
-// The result is marshalled with encoding/json, and a json.RawMessage is sent as it is. A nil result, or one that marshals to null, says that the method is unknown: the client gets -32601. But
-// logging/setLevel, resources/subscribe and resources/unsubscribe have nothing to answer, and get {}.
+// The result is marshalled with encoding/json, but a json.RawMessage is sent as it is. A nil result, or one that marshals to null, means that
+// the method is unknown: the client gets -32601. For logging/setLevel, resources/subscribe and resources/unsubscribe it means success: the
+// client gets {}.
 //
-// The result of tools/call may be of any type: what is no JSON object is sent as the text of a tool's result, as Text makes it.
+// The result of tools/call may have any type. What is not a JSON object is sent as the text of a tool's result, as Text makes it.
 //
-// An *Error reaches the client as it is. Of any other error, and of a panic, the client sees only -32603, and the log the rest: what an error
-// says may not be for the client. What a model should read, and may act on, is a result: ToolError.
+// The client gets an *Error as it is. For any other error, and for a panic, it gets -32603 without details, because these may be secret. The
+// details are logged. To give the model an error that it can read and act on, return ToolError as the result.
 type Handler func(ctx context.Context, r *Request) (result any, err error)
 
 // Request is what a Handler gets.
 type Request struct {
 	Method string
-	Params json.RawMessage
-	Header http.Header
+	Params json.RawMessage // nil: none
+	Header http.Header     // of the HTTP request. Do not change it
 }
 
-// Bind decodes the params into v. Its error is an *Error with -32602.
+// Bind decodes the params into v. An error is an *Error with -32602, which the handler can return.
 func (r *Request) Bind(v any) error {
 	params := r.Params
 	if params == nil {
@@ -43,14 +46,14 @@ func (r *Request) Bind(v any) error {
 	return nil
 }
 
-// Name is the tool or prompt that the request names, "" where it names none.
+// Name returns the name of the tool or prompt in the params, or "".
 func (r *Request) Name() string {
 	raw, _ := jsonrpc.Field(r.Params, "name")
 	name, _ := jsonrpc.Unquote(raw)
 	return name
 }
 
-// BindArguments decodes the arguments of a tool or a prompt into v, as Bind does the params, and without decoding those first.
+// BindArguments decodes the arguments of a tool or a prompt into v, under the rules of Bind.
 func (r *Request) BindArguments(v any) error {
 	arguments, ok := jsonrpc.Field(r.Params, "arguments")
 	if !ok {
@@ -62,7 +65,7 @@ func (r *Request) BindArguments(v any) error {
 	return nil
 }
 
-// bindFault says what is wrong in the client's terms: the names of our types are none of its business.
+// bindFault says what is wrong without naming Go types, because the client gets this text.
 func bindFault(err error) string {
 	if mismatch, ok := errors.AsType[*json.UnmarshalTypeError](err); ok {
 		what := strings.TrimPrefix(mismatch.Field, ".")
@@ -74,16 +77,16 @@ func bindFault(err error) string {
 	return "they do not fit"
 }
 
-// Info is what initialize answers.
+// Info is what the app answers to initialize.
 type Info struct {
 	Name, Version, Instructions string
-	// Capabilities are what the server offers: {"prompts": struct{}{}}. Clients do not ask for what is not announced.
+	// Capabilities is what the server offers, such as {"prompts": struct{}{}}. Clients do not use what is not announced.
 	Capabilities map[string]any
 }
 
-// NewApp makes an app of a Handler, which gets every request but initialize (version negotiation included) and ping, and which answers
-// for what info announces; for tools alone there is NewToolApp. A nil Handler is an error of NewServer. Notifications of the client are
-// not passed on; its answers and cancellations work through the context.
+// NewApp makes an app from a Handler. The app answers initialize, with version negotiation, and ping. The Handler gets all other requests and
+// must serve what info announces. For tools only, use NewToolApp. Notifications of the client are dropped. Its answers reach Ask, and its
+// cancellations end contexts. If h is nil, NewServer returns an error.
 func NewApp(info Info, h Handler) App {
 	a := &handlerApp{info: info, handler: h}
 	if h == nil {
@@ -95,40 +98,37 @@ func NewApp(info Info, h Handler) App {
 type handlerApp struct {
 	info    Info
 	handler Handler
-	faults  []error // for NewServer
+	faults  []error // mistakes, for NewServer to return
 }
 
 func (a *handlerApp) Open(_ *http.Request, s *Session, _ []byte) (AppSession, error) {
-	if len(a.faults) > 0 { // it is inside another App, which NewServer cannot look into
+	if len(a.faults) > 0 { // the app is wrapped in another App, so NewServer could not see the mistakes
 		return nil, errors.Join(a.faults...)
 	}
-	return &handlerSession{a, s}, nil
+	return &handlerSession{app: a, session: s}, nil
 }
-
-func (a *handlerApp) Modern() http.Handler { return nil }
 
 type handlerSession struct {
-	app *handlerApp
-	s   *Session
+	app     *handlerApp
+	session *Session
 }
 
-func (s *handlerSession) Notification(*Notification) {}
-func (s *handlerSession) Ended(error)                {}
+func (h *handlerSession) Notification(*Notification) {}
+func (h *handlerSession) Ended(error)                {}
 
-func (s *handlerSession) Request(c *Call) {
+func (h *handlerSession) Request(c *Call) {
 	switch c.Method() {
 	case "initialize":
-		s.initialize(c)
+		h.initialize(c)
 	case "ping":
-		_ = c.Reply(json.RawMessage("{}")) // nothing to do if it has ended
+		_ = c.Reply(json.RawMessage("{}")) // an error means that the request has ended
 	default:
-		go s.handle(c)
+		go h.handle(c)
 	}
 }
 
-// initialize negotiates the version: the client's if it is known, else the newest (lifecycle, "version negotiation",
-// 2025-11-25).
-func (s *handlerSession) initialize(c *Call) {
+// initialize answers with the client's version if that is known, else with the newest (lifecycle, "version negotiation", 2025-11-25).
+func (h *handlerSession) initialize(c *Call) {
 	var params struct {
 		Version string `json:"protocolVersion"`
 	}
@@ -143,7 +143,7 @@ func (s *handlerSession) initialize(c *Call) {
 		Name    string `json:"name"`
 		Version string `json:"version"`
 	}
-	capabilities := s.app.info.Capabilities
+	capabilities := h.app.info.Capabilities
 	if capabilities == nil {
 		capabilities = map[string]any{}
 	}
@@ -152,45 +152,48 @@ func (s *handlerSession) initialize(c *Call) {
 		Capabilities map[string]any `json:"capabilities"`
 		Server       serverInfo     `json:"serverInfo"`
 		Instructions string         `json:"instructions,omitempty"`
-	}{params.Version, capabilities, serverInfo{s.app.info.Name, s.app.info.Version}, s.app.info.Instructions}
+	}{params.Version, capabilities, serverInfo{h.app.info.Name, h.app.info.Version}, h.app.info.Instructions}
 	raw, err := marshalResult(result)
-	s.reply(c, raw, true, err)
+	h.reply(c, raw, true, err)
 }
 
-func (s *handlerSession) handle(c *Call) {
-	deepen(false)
-	returned := false
-	defer func() {
-		if !returned { // it has called runtime.Goexit, as a failed assertion does in a tool under test
-			s.s.srv.log.Error("rejoin: a handler did not return", "method", c.Method(), "session", s.s.ref)
-			_ = c.Fail(Errorf(CodeInternal, "internal error"))
-		}
-	}()
-	defer s.s.srv.recovered("a handler", func() { returned = true; _ = c.Fail(Errorf(CodeInternal, "internal error")) })
-	result, err := s.app.handler(c.Context(), &Request{Method: c.Method(), Params: c.Params(), Header: c.Header()})
-	returned = true
-	raw, err := s.answer(c, result, err)
-	_, theirs := result.(json.RawMessage)
-	s.reply(c, raw, !theirs, err)
+func (h *handlerSession) handle(c *Call) {
+	stack.To8K(false)
+	var (
+		result any
+		err    error
+	)
+	returned := safe.Run(func() {
+		result, err = h.app.handler(c.Context(), &Request{Method: c.Method(), Params: c.Params(), Header: c.Header()})
+	}, func(what any, trace string) {
+		h.session.srv.logPanic("a handler", what, trace)
+		_ = c.Fail(Errorf(CodeInternal, "internal error"))
+	})
+	if !returned {
+		return
+	}
+	response, err := resultOf(c, result, err)
+	_, raw := result.(json.RawMessage)
+	h.reply(c, response, !raw, err)
 }
 
-// reply answers a call. encoded: encoding/json or we have written the result.
-func (s *handlerSession) reply(c *Call, result json.RawMessage, encoded bool, err error) {
+// reply answers a call. encoded says that encoding/json or this package made the result.
+func (h *handlerSession) reply(c *Call, result json.RawMessage, encoded bool, err error) {
 	if err == nil {
-		_ = c.reply(result, encoded) // the request may have been cancelled
+		_ = c.reply(result, encoded) // an error means that the request has ended
 		return
 	}
 	var e *Error
 	if !errors.As(err, &e) {
-		if c.Context().Err() != nil { // it gave up because it was told to
-			s.s.srv.log.Debug("rejoin: a handler ended after its request", "method", c.Method(), "session", s.s.ref, "error", err)
+		if c.Context().Err() != nil { // the handler gave up because its context ended
+			h.session.srv.log.Debug("rejoin: a handler ended after its request", "method", c.Method(), "session", h.session.ref, "error", err)
 			_ = c.Fail(Errorf(CodeInternal, "cancelled"))
 			return
 		}
-		s.s.srv.log.Error("rejoin: a handler failed", "method", c.Method(), "session", s.s.ref, "error", err)
+		h.session.srv.log.Error("rejoin: a handler failed", "method", c.Method(), "session", h.session.ref, "error", err)
 		e = Errorf(CodeInternal, "internal error")
 	}
-	_ = c.Fail(e) // the request may have been cancelled
+	_ = c.Fail(e) // an error means that the request has ended
 }
 
 func marshalResult(result any) (json.RawMessage, error) {

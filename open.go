@@ -8,62 +8,62 @@ import (
 	"time"
 
 	"github.com/rejoin-mcp/rejoin/core"
+	"github.com/rejoin-mcp/rejoin/internal/engine"
 	"github.com/rejoin-mcp/rejoin/internal/jsonrpc"
 )
 
-// openSession opens a session for its initialize. Whatever goes wrong before the answer is written leaves none.
-func (s *Server) openSession(w http.ResponseWriter, r *http.Request, in *incoming) (*conn, *refusal) {
-	n, f := s.newSession(r, &in.one[0])
+// openSession opens a session for an initialize. If anything goes wrong before the answer is written, no session remains.
+func (srv *Server) openSession(w http.ResponseWriter, r *http.Request, in *incoming) (*engine.Conn, *refusal) {
+	s, f := srv.newSession(r, &in.one[0])
 	if f != nil {
 		return nil, f
 	}
 	opened := false
 	defer func() {
-		if !opened { // user code has panicked; net/http ends the connection
-			n.end(core.OpenFailure)
+		if !opened { // code of the user has panicked; net/http ends the connection
+			s.end(core.OpenFailure)
 		}
 	}()
-	c := n.openPost(w, r, in.one[:], false, core.Initialize, JSON)
+	c := s.startPost(w, r, in.one[:], false, core.Initialize, ModeJSON)
 	opened = true
 	return c, nil
 }
 
-// newSession makes a session that is still to be opened: initialize comes next. It is complete before the app sees it, which may
+// newSession makes a session to which initialize was not delivered yet. The session is complete before App.Open gets it, because the app may
 // use it at once.
-func (s *Server) newSession(r *http.Request, m *jsonrpc.Message) (*Session, *refusal) {
-	n := &Session{srv: s, id: rand.Text(), ref: s.nextRef(), principal: s.principal(r), created: time.Now()}
-	if client, ok := jsonrpc.Field(m.Params, "clientInfo"); ok {
-		n.client = keptClient(client) // and nothing of the body, which may be large
+func (srv *Server) newSession(r *http.Request, m *jsonrpc.Message) (*Session, *refusal) {
+	s := &Session{srv: srv, id: rand.Text(), ref: srv.nextRef(), principal: srv.principal(r), created: time.Now()}
+	who := engine.Identity{ID: s.id, Principal: s.principal, Created: s.created}
+	_, _ = rand.Read(who.Standalone[:]) // it never fails
+	s.engine.Init(srv.engine, (*host)(s), who)
+	if info, ok := jsonrpc.Field(m.Params, "clientInfo"); ok {
+		s.client = trimClientInfo(info) // a copy, because the body may be large
 	}
-	if offers, ok := jsonrpc.Field(m.Params, "capabilities"); ok {
-		n.offers = keptCapabilities(offers)
+	if capabilities, ok := jsonrpc.Field(m.Params, "capabilities"); ok {
+		s.capabilities = trimCapabilities(capabilities)
 	}
-	var standalone core.StreamID
-	_, _ = rand.Read(standalone[:]) // it never fails
-	n.m = core.New(&s.machines, standalone, n.created)
-	n.streams = []*stream{{id: standalone}}
-	if !s.admit(n) {
+	if !srv.admit(s) {
 		return nil, &refuseFull
 	}
-	app, err := s.open(r, n)
+	app, err := srv.openApp(r, s)
 	switch {
 	case err != nil:
-		n.end(core.OpenFailure)
+		s.end(core.OpenFailure)
 		if e, ok := errors.AsType[*Error](err); ok {
 			return nil, &refusal{status: http.StatusBadRequest, code: e.Code, message: e.Message, data: validData(e.Data)}
 		}
-		s.log.Error("rejoin: the app could not open a session", "error", err)
+		srv.log.Error("rejoin: the app could not open a session", "error", err)
 		return nil, &refusal{status: http.StatusInternalServerError, code: CodeInternal, message: "the server could not open a session"}
-	case !n.setApp(app): // it, or a shutdown, has ended the session already
+	case !s.setApp(app): // the app or Close has ended the session already
 		return nil, &refuseDraining
-	case s.draining.Load(): // it came in between
-		n.end(core.Shutdown)
+	case srv.engine.Draining(): // the drain began in between
+		s.end(core.Shutdown)
 		return nil, &refuseDraining
 	}
-	return n, nil
+	return s, nil
 }
 
-// validData is the data of an app's error, as a string where it is no JSON.
+// validData returns the data of an app's error. Data that is not valid JSON becomes a JSON string.
 func validData(data []byte) string {
 	if len(data) > 0 && !jsonrpc.Valid(data) {
 		data = jsonrpc.AppendString(nil, string(data))
@@ -71,231 +71,202 @@ func validData(data []byte) string {
 	return string(data)
 }
 
-// open calls the app, which must not harm others when it panics.
-func (s *Server) open(r *http.Request, n *Session) (app AppSession, err error) {
-	defer s.recovered("App.Open", func() { err = errors.New("panic") })
-	app, err = s.app.Open(r, n, nil)
+// openApp calls App.Open and turns a panic into an error.
+func (srv *Server) openApp(r *http.Request, s *Session) (app AppSession, err error) {
+	defer srv.recovered("App.Open", func() { err = errors.New("panic") })
+	app, err = srv.app.Open(r, s, nil)
 	if err == nil && app == nil {
 		err = errors.New("App.Open returned nil")
 	}
 	return app, err
 }
 
-// setApp completes a session. If it has ended meanwhile, the app is told now.
-func (n *Session) setApp(app AppSession) bool {
-	n.mu.Lock()
-	n.app = app
-	over, cause := n.over, n.cause
-	n.mu.Unlock()
-	if over {
-		n.tellEnded(app, cause)
-	}
-	return !over
-}
-
 const (
-	// silentAfter is how old a session must be whose client has not come back after initialize, to make room for a new one.
-	silentAfter = 30 * time.Second
-	// idleAfter is how long one must be idle whose client has.
+	// unusedAfter is how old an unused session must be before it is evicted. Unused: its client has sent nothing since initialize.
+	unusedAfter = 30 * time.Second
+	// idleAfter is how long another session must be idle before it is evicted.
 	idleAfter = 5 * time.Minute
 )
 
-// admit registers a new session, if it finds room. Where there are Principals, each may hold as many sessions as there are places left for
-// others, so that there is one for each who has none, as long as one is free or idle.
+// admit registers a new session, and evicts an idle one if there is no room. It reports whether there is room.
 //
-// Room is made by the oldest session whose client has never come back after initialize, else by the one that has been idle for longest: of
-// the new one's principal, if that holds any, else of all. So who holds many gives up its own, and those who only ever initialize take at
-// most half of the places from others.
-func (s *Server) admit(n *Session) bool {
-	for made := false; ; {
-		s.mu.Lock()
-		h := s.holders[n.principal]
-		free := s.cfg.MaxSessions - len(s.sessions)
-		if s.cfg.MaxSessions <= 0 || free > 0 && (made || h == nil || h.sessions < free) {
-			s.add(n, h)
-			s.mu.Unlock()
+// With Config.Principal, a principal may hold as many sessions as there are places left. So there is a place for every principal that has no
+// session, as long as one is free or idle.
+//
+// The oldest unused session is evicted first, else the one that has been idle for longest. If the principal of the new session has sessions,
+// one of those is evicted, else any. So a principal with many sessions gives up its own. Clients that only ever initialize take at most half
+// of the places from others.
+func (srv *Server) admit(s *Session) bool {
+	for evicted := false; ; {
+		srv.mu.Lock()
+		p := srv.principals[s.principal]
+		free := srv.cfg.MaxSessions - len(srv.sessions)
+		if srv.cfg.MaxSessions <= 0 || free > 0 && (evicted || p == nil || p.count < free) {
+			srv.add(s, p)
+			srv.mu.Unlock()
 			return true
 		}
-		var idle *Session
-		if h != nil {
-			idle = h.places.longest(time.Since(s.began))
-		} else if idle = s.places.longest(time.Since(s.began)); idle != nil && idle.place.heard && 2*s.places.silent.Len() > s.cfg.MaxSessions {
-			idle = nil
+		var candidate *Session
+		if p != nil {
+			candidate = p.evictable.first(time.Since(srv.started))
+		} else if candidate = srv.evictable.first(time.Since(srv.started)); candidate != nil && candidate.eviction.used &&
+			2*srv.evictable.unused.Len() > srv.cfg.MaxSessions {
+			candidate = nil
 		}
-		s.mu.Unlock()
-		if idle == nil {
+		srv.mu.Unlock()
+		if candidate == nil {
 			return false
 		}
 		var since time.Time
-		if since, made = idle.makeRoom(); !made {
-			s.relist(idle, since)
-		} // else others may take the room that it makes: then the next one does
+		if since, evicted = candidate.engine.EndIdle(idleAfter); !evicted {
+			srv.requeue(candidate, since)
+		} // else another request may take the room: then the next round evicts again
 	}
 }
 
-// add registers a session with its principal's, if there are any. Under the lock.
-func (s *Server) add(n *Session, h *holder) {
-	s.sessions[n.id], s.refs[n.ref] = n, n
-	if s.holders == nil {
+// add registers a session, and counts it for its principal. p is nil if the principal has no session, or if there are no principals. Under
+// the lock.
+func (srv *Server) add(s *Session, p *principalSessions) {
+	srv.sessions[s.id], srv.refs[s.ref] = s, s
+	if srv.principals == nil {
 		return
 	}
-	if h == nil {
-		h = &holder{places: newPlaces(ofHolder)}
-		s.holders[n.principal] = h
+	if p == nil {
+		p = &principalSessions{evictable: newEvictable(ofPrincipal)}
+		srv.principals[s.principal] = p
 	}
-	h.sessions++
-	n.place.holder = h
+	p.count++
+	s.eviction.principal = p
 }
 
-// forget takes an ended session out.
-func (s *Server) forget(n *Session) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.sessions[n.id] != n {
+// remove removes an ended session.
+func (srv *Server) remove(s *Session) {
+	srv.mu.Lock()
+	defer srv.mu.Unlock()
+	if srv.sessions[s.id] != s {
 		return
 	}
-	delete(s.sessions, n.id)
-	delete(s.refs, n.ref)
-	s.unlist(n)
-	if h := n.place.holder; h != nil {
-		if h.sessions--; h.sessions == 0 {
-			delete(s.holders, n.principal)
+	delete(srv.sessions, s.id)
+	delete(srv.refs, s.ref)
+	srv.dequeue(s)
+	if p := s.eviction.principal; p != nil {
+		if p.count--; p.count == 0 {
+			delete(srv.principals, s.principal)
 		}
 	}
 }
 
-// list puts an opened session among those that may make room.
-func (s *Server) list(n *Session) { s.relist(n, n.created) }
+// enqueue makes a session that was opened evictable.
+func (srv *Server) enqueue(s *Session) { srv.requeue(s, s.created) }
 
-// relist notes since when a session may have been idle.
-func (s *Server) relist(n *Session, since time.Time) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.sessions[n.id] != n {
+// requeue moves a session to its place in the queues. It may have been idle since the given time, not longer.
+func (srv *Server) requeue(s *Session, since time.Time) {
+	srv.mu.Lock()
+	defer srv.mu.Unlock()
+	if srv.sessions[s.id] != s {
 		return
 	}
-	s.unlist(n)
-	n.place.heard, n.place.since = n.spoke.Load(), since.Sub(s.began)
-	heap.Push(s.places.of(n), n)
-	if h := n.place.holder; h != nil {
-		heap.Push(h.places.of(n), n)
+	srv.dequeue(s)
+	s.eviction.used, s.eviction.since = s.engine.HasHeard(), since.Sub(srv.started)
+	heap.Push(srv.evictable.of(s), s)
+	if p := s.eviction.principal; p != nil {
+		heap.Push(p.evictable.of(s), s)
 	}
 }
 
-// unlist takes it out. Under the lock.
-func (s *Server) unlist(n *Session) {
-	s.places.of(n).remove(n)
-	if h := n.place.holder; h != nil {
-		h.places.of(n).remove(n)
+// dequeue removes a session from the queues. Under the lock.
+func (srv *Server) dequeue(s *Session) {
+	srv.evictable.of(s).remove(s)
+	if p := s.eviction.principal; p != nil {
+		p.evictable.of(s).remove(s)
 	}
 }
 
-// heard notes that the client has come back after initialize.
-func (n *Session) heard() {
-	if !n.spoke.Load() && n.spoke.CompareAndSwap(false, true) {
-		n.srv.relist(n, time.Now())
+// markUsed notes that the client has sent something after initialize.
+func (s *Session) markUsed() {
+	if s.engine.Heard() {
+		s.srv.requeue(s, time.Now())
 	}
 }
 
-// makeRoom ends the session for a new one, if it has been idle for long enough, and reports whether it did, or it had ended. Else it tells
-// since when it may have been idle. In one that is idle nothing runs, no connection is open, no result waits to be fetched, and the app waits
-// for no answer.
-func (n *Session) makeRoom() (since time.Time, made bool) {
-	var p pass
-	n.mu.Lock()
-	if !n.over {
-		since, idle := n.m.IdleSince()
-		now, heard := time.Now(), n.spoke.Load()
-		switch {
-		case !idle || len(n.asks) > 0:
-			n.mu.Unlock()
-			return now, false
-		case heard && now.Sub(since) < idleAfter:
-			n.mu.Unlock()
-			return since, false
-		}
-	}
-	n.step(&core.In{Op: core.Delete, Reason: core.Idle}, &p)
-	n.mu.Unlock()
-	n.finish(&p)
-	return time.Time{}, true
+// principalSessions are the sessions of one principal, which has at least one. Guarded by the server's mutex.
+type principalSessions struct {
+	count     int
+	evictable evictable
 }
 
-// holder is a principal that has sessions. Guarded by the server's mutex.
-type holder struct {
-	sessions int
-	places   places
-}
-
-// place is where a session stands among those that may make room.
-type place struct {
-	holder *holder // nil: there are no principals
-	heard  bool
-	since  time.Duration // of the server's life: it has not been idle for longer than that
-	at     [2]int32      // in the queues of the server and of the holder, from 1; 0: in none
+// evictionEntry is a session's place in the queues of evictable sessions.
+type evictionEntry struct {
+	principal *principalSessions // nil: there are no principals
+	used      bool               // which queue: the client has sent something since initialize
+	since     time.Duration      // since Server.started: the session was not idle before
+	index     [2]int32           // in the queues of the server and of the principal, counted from 1; 0: in no queue
 }
 
 const (
-	ofServer = 0
-	ofHolder = 1
+	ofServer    = 0
+	ofPrincipal = 1
 )
 
-// places are sessions in the order in which they make room. A session that was used stays where it is, and is put right when it is the
-// first, which happens once in idleAfter at most. So the first that needs no putting right has been idle for longest.
-type places struct {
-	silent queue // their clients have not come back after initialize
-	heard  queue
+// evictable holds sessions in the order in which they are evicted. The order is only as good as what was known when a session was queued:
+// using a session does not move it, so that it costs nothing. When a session in front turns out to have been used meanwhile, it is queued
+// again, at most once every idleAfter. So the first session that need not be queued again has been idle for longest.
+type evictable struct {
+	unused idleQueue // their clients have sent nothing since initialize
+	used   idleQueue
 }
 
-func newPlaces(whose int) places { return places{queue{whose: whose}, queue{whose: whose}} }
+func newEvictable(owner int) evictable {
+	return evictable{idleQueue{owner: owner}, idleQueue{owner: owner}}
+}
 
-func (p *places) of(n *Session) *queue {
-	if n.place.heard {
-		return &p.heard
+func (e *evictable) of(s *Session) *idleQueue {
+	if s.eviction.used {
+		return &e.used
 	}
-	return &p.silent
+	return &e.unused
 }
 
-// longest returns the session that should make room first, or nil.
-func (p *places) longest(now time.Duration) *Session {
+// first returns the session to evict first, or nil. now counts from Server.started.
+func (e *evictable) first(now time.Duration) *Session {
 	switch {
-	case p.silent.Len() > 0 && now-p.silent.all[0].place.since >= silentAfter:
-		return p.silent.all[0]
-	case p.heard.Len() > 0 && now-p.heard.all[0].place.since >= idleAfter:
-		return p.heard.all[0]
+	case e.unused.Len() > 0 && now-e.unused.all[0].eviction.since >= unusedAfter:
+		return e.unused.all[0]
+	case e.used.Len() > 0 && now-e.used.all[0].eviction.since >= idleAfter:
+		return e.used.all[0]
 	}
 	return nil
 }
 
-// queue is a heap for container/heap: first is who has been idle for longest, as far as is known.
-type queue struct {
+// idleQueue is a heap for container/heap. The session that has been idle for longest, as far as is known, is the first.
+type idleQueue struct {
 	all   []*Session
-	whose int
+	owner int // which index of an evictionEntry belongs to it
 }
 
-func (q *queue) Len() int           { return len(q.all) }
-func (q *queue) Less(i, j int) bool { return q.all[i].place.since < q.all[j].place.since }
-func (q *queue) Swap(i, j int) {
+func (q *idleQueue) Len() int           { return len(q.all) }
+func (q *idleQueue) Less(i, j int) bool { return q.all[i].eviction.since < q.all[j].eviction.since }
+func (q *idleQueue) Swap(i, j int) {
 	q.all[i], q.all[j] = q.all[j], q.all[i]
-	q.all[i].place.at[q.whose], q.all[j].place.at[q.whose] = int32(i+1), int32(j+1) //nolint:gosec // there are not so many
+	q.all[i].eviction.index[q.owner], q.all[j].eviction.index[q.owner] = int32(i+1), int32(j+1) //nolint:gosec // there are fewer sessions
 }
 
-func (q *queue) Push(x any) {
-	n := x.(*Session) //nolint:forcetypeassert // the queue holds nothing else
-	q.all = append(q.all, n)
-	n.place.at[q.whose] = int32(len(q.all)) //nolint:gosec // there are not so many
+func (q *idleQueue) Push(x any) {
+	s := x.(*Session) //nolint:forcetypeassert // the queue holds only sessions
+	q.all = append(q.all, s)
+	s.eviction.index[q.owner] = int32(len(q.all)) //nolint:gosec // there are fewer sessions
 }
 
-func (q *queue) Pop() any {
+func (q *idleQueue) Pop() any {
 	last := len(q.all) - 1
-	n := q.all[last]
+	s := q.all[last]
 	q.all[last], q.all = nil, q.all[:last]
-	n.place.at[q.whose] = 0
-	return n
+	s.eviction.index[q.owner] = 0
+	return s
 }
 
-func (q *queue) remove(n *Session) {
-	if at := n.place.at[q.whose]; at > 0 {
+func (q *idleQueue) remove(s *Session) {
+	if at := s.eviction.index[q.owner]; at > 0 {
 		heap.Remove(q, int(at-1))
 	}
 }

@@ -6,38 +6,40 @@ import (
 
 	"github.com/rejoin-mcp/rejoin/core"
 	"github.com/rejoin-mcp/rejoin/internal/jsonrpc"
+	"github.com/rejoin-mcp/rejoin/internal/respond"
 )
 
-// policyFor is the policy of one request.
-func (n *Session) policyFor(r *http.Request, m *jsonrpc.Message, mode Mode) core.Policy {
-	p := n.srv.cfg.Policy.withDefaults()
-	if f := n.srv.cfg.PolicyFor; f != nil {
-		p = f(RequestInfo{Method: string(m.Method), Name: nameOf(m), Client: n.clientOf(r.Header), Polls: n.polls(), HTTP: r}, p)
+// policyFor returns the policy of one request. mode is what its client accepts; ModeAuto: anything.
+func (s *Session) policyFor(r *http.Request, m *jsonrpc.Message, mode Mode) core.Policy {
+	p := s.srv.cfg.Policy.withDefaults()
+	if f := s.srv.cfg.PolicyFor; f != nil {
+		p = f(RequestInfo{Method: string(m.Method), Name: targetName(m), Client: s.clientOf(r.Header), Polls: s.engine.Polls(), HTTP: r}, p)
 	}
 	switch string(m.Method) {
-	case "initialize", "ping": // the client may not have its reader ready, and there is nothing to wait for
-		if p.Mode == SSE {
-			p.Mode = Auto
+	case "initialize", "ping": // the client may not read streams yet, and these answers come at once
+		if p.Mode == ModeSSE {
+			p.Mode = ModeAuto
 		}
 	}
-	if mode != Auto {
+	if mode != ModeAuto {
 		p.Mode = mode
 	}
 	return p.core()
 }
 
-// timeLeft is when a response has to be closed because something outside will cut it: a middleware's deadline on the request's
-// context, or the server's WriteTimeout where it cannot be moved. 0: nothing will.
-func (s *Server) timeLeft(r *http.Request, out *writer) time.Duration {
+// timeLeft returns how long a response may take, so that it ends before something outside cuts it: a middleware's deadline on the request's
+// context, or the WriteTimeout of the http.Server, if that cannot be moved. It leaves a tenth of that time, at least 50 ms, unused. 0: no
+// limit.
+func (srv *Server) timeLeft(r *http.Request, out *respond.Writer) time.Duration {
 	var left time.Duration
 	if d, ok := r.Context().Deadline(); ok {
 		left = max(time.Until(d), 1)
 	}
-	if srv, ok := r.Context().Value(http.ServerContextKey).(*http.Server); ok && srv.WriteTimeout > 0 && !out.unbound() {
-		s.sayOnce(saidNoDeadline, "rejoin: the response writer has no write deadlines: streams are closed before the server's WriteTimeout",
-			"timeout", srv.WriteTimeout)
-		if left == 0 || srv.WriteTimeout < left {
-			left = srv.WriteTimeout
+	if hs, ok := r.Context().Value(http.ServerContextKey).(*http.Server); ok && hs.WriteTimeout > 0 && !out.Unbound() {
+		srv.warnOnce(warnNoDeadline, "rejoin: the response writer has no write deadlines: streams are closed before the server's WriteTimeout",
+			"timeout", hs.WriteTimeout)
+		if left == 0 || hs.WriteTimeout < left {
+			left = hs.WriteTimeout
 		}
 	}
 	if left == 0 {
@@ -46,8 +48,8 @@ func (s *Server) timeLeft(r *http.Request, out *writer) time.Duration {
 	return max(left-max(left/10, 50*time.Millisecond), time.Millisecond)
 }
 
-// nameOf is the name of the thing that a request is about.
-func nameOf(m *jsonrpc.Message) string {
+// targetName returns the name of the tool, prompt or resource that a request is about, or "".
+func targetName(m *jsonrpc.Message) string {
 	key := "name"
 	switch string(m.Method) {
 	case "tools/call", "prompts/get":

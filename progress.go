@@ -11,8 +11,8 @@ import (
 	"github.com/rejoin-mcp/rejoin/internal/jsonrpc"
 )
 
-// progressToken is what the client wants progress to be named by, as it wrote it; nil: it wants none, or has named it by what is no token. A
-// token is a string or a number (basic/utilities/progress, 2025-11-25), here of at most a kilobyte: it is repeated in each event.
+// progressToken returns the client's progress token as the client wrote it; nil: it wants no progress, or what it sent is not a token. A token
+// is a string or a number (basic/utilities/progress, 2025-11-25), here of at most 1 KiB, because each event repeats it.
 func (c *Call) progressToken() []byte {
 	if t := c.token.Load(); t != nil {
 		return *t
@@ -25,16 +25,16 @@ func (c *Call) progressToken() []byte {
 	return token
 }
 
-// ownToken puts the client's own spelling in place of the token that a notification of progress has: SDKs round numbers, and escape in their
-// own way. The call that it is sent in comes first, then all others of the session that run. Not ok: it has a token that is none, so that
-// nobody waits for it.
-func (s *Session) ownToken(c *Call, params json.RawMessage) (_ json.RawMessage, ok bool) {
+// restoreToken replaces the token in the params of a progress notification by the same token as the client wrote it. SDKs may have rounded a
+// number or escaped a string in another way. It looks at the tokens of c first, then of all running calls of the session. ok is false if the
+// params have what is not a token: no client waits for that.
+func (s *Session) restoreToken(c *Call, params json.RawMessage) (_ json.RawMessage, ok bool) {
 	from, to, has := jsonrpc.Find(params, "progressToken")
 	if !has {
 		return params, true
 	}
 	sent := params[from:to]
-	if !jsonrpc.IsID(sent) || len(sent) > maxSpellingBytes || len(jsonrpc.Key(sent)) > maxIDBytes {
+	if !jsonrpc.IsID(sent) || len(sent) > maxEscapedIDBytes || len(jsonrpc.Key(sent)) > maxIDBytes {
 		return nil, false
 	}
 	own := []byte(nil)
@@ -42,7 +42,7 @@ func (s *Session) ownToken(c *Call, params json.RawMessage) (_ json.RawMessage, 
 		own = c.progressToken()
 	}
 	if !sameToken(own, sent) {
-		own = s.tokenLike(sent)
+		own = s.matchingToken(sent)
 	}
 	if own == nil || bytes.Equal(own, sent) {
 		return params, true
@@ -50,24 +50,17 @@ func (s *Session) ownToken(c *Call, params json.RawMessage) (_ json.RawMessage, 
 	return slices.Concat(params[:from], own, params[to:]), true
 }
 
-// tokenLike is the token of a running call that may have become what was sent; nil: there is none.
-func (s *Session) tokenLike(sent []byte) []byte {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	for _, st := range s.streams {
-		if st == nil {
-			continue
-		}
-		for _, c := range st.calls {
-			if own := c.progressToken(); sameToken(own, sent) {
-				return own
-			}
+// matchingToken returns the token of a running call that an SDK may have turned into sent, or nil.
+func (s *Session) matchingToken(sent []byte) []byte {
+	for _, running := range s.engine.Running() {
+		if own := (*Call)(running.(*tool)).progressToken(); sameToken(own, sent) { //nolint:forcetypeassert // there is no other engine.Tool
+			return own
 		}
 	}
 	return nil
 }
 
-// sameToken reports whether a library that decodes a client's token into any, and encodes it again, may have made of it what was sent.
+// sameToken reports whether a library that decodes the client's token into an any and encodes it again may get sent.
 func sameToken(own, sent []byte) bool {
 	switch {
 	case own == nil || (own[0] == '"') != (sent[0] == '"'):
@@ -77,15 +70,15 @@ func sameToken(own, sent []byte) bool {
 	case own[0] == '"':
 		a, aOK := jsonrpc.Unquote(own)
 		b, bOK := jsonrpc.Unquote(sent)
-		return aOK && bOK && a == b // also where a lone surrogate has become U+FFFD
+		return aOK && bOK && a == b // also if a lone surrogate has become U+FFFD
 	}
 	a, aErr := strconv.ParseFloat(string(own), 64)
 	b, bErr := strconv.ParseFloat(string(sent), 64)
 	return aErr == nil && bErr == nil && a == b
 }
 
-// appendProgress appends a notifications/progress. They come in bursts, and all alike, so they are written by hand. A total of 0 and an
-// empty message are left out.
+// appendProgress appends a notifications/progress. A total of 0 and an empty message are left out. It does not use encoding/json, because
+// these notifications come in bursts and are all alike.
 func appendProgress(dst, token []byte, done, total float64, message string) ([]byte, error) {
 	for _, n := range [...]float64{done, total} {
 		if math.IsNaN(n) || math.IsInf(n, 0) {
@@ -103,7 +96,7 @@ func appendProgress(dst, token []byte, done, total float64, message string) ([]b
 	return append(dst, "}}"...), nil
 }
 
-// appendNumber appends a number in the shortest form that JSON and its readers know.
+// appendNumber appends a number in the shortest form that is valid JSON.
 func appendNumber(dst []byte, n float64) []byte {
 	if i := int64(n); float64(i) == n && i > -1<<53 && i < 1<<53 {
 		return strconv.AppendInt(dst, i, 10)

@@ -9,7 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// Written by hand, a progress notification reads as if encoding/json had written it.
+// A progress notification that is written by hand reads as if encoding/json had written it.
 func TestProgressIsWrittenAsByEncodingJSON(t *testing.T) {
 	numbers := []float64{
 		0, math.Copysign(0, -1), 1, -1, 0.5, 1.0 / 3, 100, 1e6, 1 << 53, 1<<53 + 2, -1 << 60, 123456789.25, 1e20, 1e21, 1e300, math.MaxFloat64,

@@ -6,29 +6,31 @@ import (
 	"strings"
 
 	"github.com/rejoin-mcp/rejoin/core"
+	"github.com/rejoin-mcp/rejoin/internal/door"
 	"github.com/rejoin-mcp/rejoin/internal/jsonrpc"
+	"github.com/rejoin-mcp/rejoin/internal/respond"
 )
 
-// refusal is an answer of the transport itself. It leaves nothing behind.
+// refusal is an error that the transport itself answers. Nothing is kept of a refused request.
 type refusal struct {
 	status  int
 	code    int
 	message string
-	data    string // JSON
-	allow   string
-	// encoding is the coding that a body may have, where it had another.
+	data    string // JSON; "": none
+	allow   string // the header Allow; "": none
+	// encoding is the Content-Encoding that is allowed, if the request had another.
 	encoding string
-	retry    bool // say Retry-After
+	retry    bool // send Retry-After
 }
 
-// refuse answers, with the id of the request, if it has one. Each refusal is a JSON-RPC error that says what was wrong. Without the id of its
-// request the official Go client ends its session. But where a session is gone the id is null: clients take an error with an id for the end
-// of a request, and what is dead for one is dead for all.
-func (s *Server) refuse(w http.ResponseWriter, f *refusal, id []byte) {
+// refuse answers with a JSON-RPC error that says what was wrong. It carries the id of the request, if there is one: without it the official Go
+// client ends its session. If the session is gone, the id is null: clients take an error with an id for the end of that request only, but all
+// requests of the session have ended.
+func (srv *Server) refuse(w http.ResponseWriter, f *refusal, id []byte) {
 	if f.status == http.StatusNotFound {
 		id = nil
 	}
-	s.stats.refused.Add(1)
+	srv.stats.refused.Add(1)
 	h := w.Header()
 	if f.allow != "" {
 		h.Set("Allow", f.allow)
@@ -39,21 +41,21 @@ func (s *Server) refuse(w http.ResponseWriter, f *refusal, id []byte) {
 	if f.retry {
 		h.Set("Retry-After", "1")
 	}
-	out := newWriter(w, s.cfg.WriteTimeout)
-	_ = out.json(f.status, jsonrpc.AppendError(nil, id, f.code, f.message, []byte(f.data))) // the client may be gone
+	out := respond.New(w, srv.cfg.WriteTimeout)
+	_ = out.JSON(f.status, jsonrpc.AppendError(nil, id, f.code, f.message, []byte(f.data))) // it fails if the client has disconnected
 }
 
-// empty answers without a body.
-func (s *Server) empty(w http.ResponseWriter, status int) {
-	out := newWriter(w, s.cfg.WriteTimeout)
-	out.empty(status)
+// answerEmpty answers without a body.
+func (srv *Server) answerEmpty(w http.ResponseWriter, status int) {
+	out := respond.New(w, srv.cfg.WriteTimeout)
+	out.Empty(status)
 }
 
 func badRequest(format string, args ...any) *refusal {
 	return &refusal{status: http.StatusBadRequest, code: CodeInvalidRequest, message: fmt.Sprintf(format, args...)}
 }
 
-// legacyVersions are named to whoever asks for another one.
+// legacyVersions are the versions of the legacy era, newest first.
 var legacyVersions = func() (names []string) {
 	for _, v := range core.Versions {
 		names = append(names, v.Name)
@@ -61,19 +63,19 @@ var legacyVersions = func() (names []string) {
 	return names
 }()
 
-var supportedData = supportedOf(legacyVersions)
+var supportedData = supportedJSON(legacyVersions)
 
-func supportedOf(versions []string) string {
+func supportedJSON(versions []string) string {
 	return `{"supported":["` + strings.Join(versions, `","`) + `"]}`
 }
 
-// supported names all versions that are served, newest first, to whoever asked for another one.
-func (s *Server) supported() string {
-	switch s.cfg.Eras {
-	case Both:
-		return supportedOf(append([]string{core.FirstModern}, legacyVersions...))
-	case Modern:
-		return supportedOf([]string{core.FirstModern})
+// supported returns the data of a refusal of an unknown version: all versions that are served, newest first.
+func (srv *Server) supported() string {
+	switch srv.cfg.Eras {
+	case EraBoth:
+		return supportedJSON(append([]string{core.FirstModern}, legacyVersions...))
+	case EraModern:
+		return supportedJSON([]string{core.FirstModern})
 	}
 	return supportedData
 }
@@ -88,7 +90,7 @@ var (
 	refuseFull = refusal{
 		status: http.StatusServiceUnavailable, code: codeServer, message: "too many sessions (Config.MaxSessions); try again later", retry: true,
 	}
-	refuseOverworked = refusal{
+	refuseUnreturned = refusal{
 		status: http.StatusServiceUnavailable, code: codeServer, retry: true,
 		message: "too many requests that have ended are still being worked on (Config.MaxSessions); try again later",
 	}
@@ -132,23 +134,23 @@ var (
 	}
 	refuseLongHeader = refusal{
 		status: http.StatusRequestHeaderFieldsTooLarge, code: CodeInvalidRequest,
-		message: fmt.Sprintf("the header is larger than %d KiB, counting 32 bytes for each field beside its name and value", maxHeaderBytes>>10),
+		message: fmt.Sprintf("the header is larger than %d KiB, counting 32 bytes for each field beside its name and value", door.MaxHeaderBytes>>10),
 	}
-	// An error that is not one of the modern era's makes every client of both eras fall back to initialize.
+	// This error code is not one that the modern era defines. That makes every client of both eras fall back to initialize.
 	refuseModern = refusal{
 		status: http.StatusBadRequest, code: CodeInvalidRequest, data: supportedData,
 		message: "this server speaks " + strings.Join(legacyVersions, ", ") + " (Config.Eras): send initialize",
 	}
 )
 
-// refuseLegacyMethod refuses a verb that the modern era does not know.
+// refuseLegacyMethod refuses an HTTP method that the modern era does not have.
 func refuseLegacyMethod(method string) *refusal {
 	f := refuseModernMethod
 	f.message = "there is no " + method + " in this version: use POST"
 	return &f
 }
 
-// refusalOf is how the machine's refusal of a connection is answered.
+// refusalOf returns the answer for the reason for which the machine refused a connection.
 func refusalOf(why core.Reason) *refusal {
 	switch why {
 	case core.Duplicate:
@@ -163,26 +165,26 @@ func refusalOf(why core.Reason) *refusal {
 			status: http.StatusTooManyRequests, code: codeServer, retry: true,
 			message: "too many requests of this session that have ended, as by a cancellation, are still being worked on (Config.MaxConcurrent)",
 		}
-	case core.Draining, core.Shutdown: // the latter only while initialize is being answered
+	case core.Draining, core.Shutdown: // Shutdown: only while initialize is being answered
 		return &refuseDraining
 	case core.NoStandalone:
 		return &refuseNoStandalone
 	case core.Unknown:
 		f := badRequest("Last-Event-ID: this session never sent such an event id")
-		f.data = `{"reason":"unknown"}`
+		f.data = `{"reason":"` + ReasonUnknown + `"}`
 		return f
 	}
 	return &refuseUnknownSession
 }
 
-// refusal is the answer to a connection that the machine refuses: f, or an empty one with status.
-func (c *conn) refusal(why core.Reason) (status int, f *refusal) {
+// connectionRefusal returns the answer to a connection that the machine refused: f, or an empty response with status if f is nil.
+func connectionRefusal(w http.ResponseWriter, why core.Reason) (status int, f *refusal) {
 	switch why {
 	case core.Cancelled:
 		return http.StatusAccepted, nil
 	case core.NothingLeft:
-		// The SSE standard's way to say: do not reconnect.
-		c.out.w.Header().Set("Content-Type", "text/event-stream")
+		// By the SSE standard 204 means: do not reconnect.
+		w.Header().Set("Content-Type", "text/event-stream")
 		return http.StatusNoContent, nil
 	}
 	return 0, refusalOf(why)

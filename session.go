@@ -3,105 +3,64 @@ package rejoin
 import (
 	"context"
 	"encoding/json"
+	"fmt"
 	"log/slog"
-	"math/rand/v2"
 	"net/http"
 	"sync"
 	"sync/atomic"
 	"time"
 
 	"github.com/rejoin-mcp/rejoin/core"
+	"github.com/rejoin-mcp/rejoin/internal/engine"
 	"github.com/rejoin-mcp/rejoin/internal/jsonrpc"
 )
 
-// Session is the app's way to the client. Safe for concurrent use, also after its end.
+// Session is one session with a client. The app sends to the client through it. Safe for concurrent use, also after its end.
 type Session struct {
-	srv       *Server
-	id        string
-	ref       Ref
-	principal string
-	created   time.Time
-	client    string      // clientInfo of initialize, JSON; "": it has none
-	offers    string      // capabilities of initialize, likewise
-	app       AppSession  // set when App.Open has returned, before a request can come
-	spoke     atomic.Bool // the client has come back after initialize
-	place     place       // among those that may make room; guarded by the server's mutex
+	srv            *Server
+	engine         engine.Session
+	id             string
+	ref            SessionRef
+	principal      string
+	created        time.Time
+	client         string                        // clientInfo of initialize, JSON; "": none
+	capabilities   string                        // capabilities of initialize, JSON; "": none
+	announcesTools atomic.Bool                   // the app has announced tools
+	eviction       evictionEntry                 // guarded by the server's mutex
+	ctx            lazyContext                   // ends with the session
+	state          atomic.Pointer[func() []byte] // what SavedState returns; nil: nothing was saved
 
-	mu         sync.Mutex
-	m          core.Machine
-	outs       []core.Out // scratch
-	streams    []*stream  // by the machine's index
-	conns      []*conn
-	lastConn   core.ConnID
-	lastStream uint32
-	timer      *time.Timer
-	armed      time.Time // when it fires; zero: it does not
-	asks       map[string]*ask
-	version    string
-	active     time.Time
-	ready      bool // initialize was answered with a result
-	tools      bool // and announced tools
-	over       bool
-	cause      error
-	life       context.Context // ends with the session; nil until somebody asks for it
-	endLife    context.CancelCauseFunc
-	stale      *tally        // nil: no call has been so yet
-	state      func() []byte // what SavedState returns; nil: nothing was saved
+	mu    sync.Mutex
+	app   AppSession // nil until App.Open has returned
+	ended error      // what AppSession.Ended gets; nil: the session has not ended
 }
 
-// ID is what the client sends as Mcp-Session-Id: a secret, never log it.
+// ID returns what the client sends as Mcp-Session-Id. It is a secret: never log it.
 func (s *Session) ID() string { return s.id }
 
-// Ref names the session in logs.
-func (s *Session) Ref() Ref { return s.ref }
+// Ref returns the name of the session for logs and admin routes.
+func (s *Session) Ref() SessionRef { return s.ref }
 
-// Principal is the user that the session belongs to.
+// Principal returns the user that the session belongs to, as Config.Principal named it.
 func (s *Session) Principal() string { return s.principal }
 
-// Version is the negotiated protocol version, "" until initialize was answered.
-func (s *Session) Version() string {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.version
-}
+// Version returns the negotiated protocol version, or "" until initialize was answered.
+func (s *Session) Version() string { return s.engine.Version() }
 
-// Logger is the server's, for what an app has to say to the operator about this session.
+// Logger returns the server's logger with the name of the session. An app uses it to tell the operator about this session.
 func (s *Session) Logger() *slog.Logger { return s.srv.log.With("session", string(s.ref)) }
 
-// Done is closed when the session has ended.
-func (s *Session) Done() <-chan struct{} { return s.lasting().Done() }
+// Done returns a channel that is closed when the session has ended.
+func (s *Session) Done() <-chan struct{} { return s.ctx.Done() }
 
-// lasting is a context that ends with the session, with its cause. It has no values.
-func (s *Session) lasting() context.Context {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.life == nil {
-		s.life, s.endLife = context.WithCancelCause(context.Background())
-		if s.over {
-			s.endLife(s.cause)
-		}
-	}
-	return s.life
-}
-
-// lifeOver ends that context, without the lock: it runs what was registered with context.AfterFunc.
-func (s *Session) lifeOver() {
-	s.mu.Lock()
-	end, cause := s.endLife, s.cause
-	s.mu.Unlock()
-	if end != nil {
-		end(cause)
-	}
-}
-
-// Notify sends on the stream of the call that ctx belongs to, else (no call, or an ended one) on the standalone stream: with
-// context.Background() there from within a call too. params as with Handle.Notify.
+// Notify sends a notification on the stream of the call that ctx belongs to. If ctx belongs to no call, or the call has ended, it sends on the
+// standalone stream; use context.Background() to send there from inside a call. params are as for Handle.Notify.
 //
-// A notifications/progress gets its progressToken as the client spelt it, whatever an SDK has made of it. One with a token that is no string
-// or number, or is longer than 1 KiB, goes nowhere.
+// The progressToken of a notifications/progress is replaced by the same token as the client wrote it, because SDKs may write it in another
+// way. A notifications/progress whose token is not a string or a number, or is over 1 KiB, is dropped.
 //
-// ErrFull: the client has left so much unfetched that there is no room. ErrSessionEnded. A notification that no client can ever
-// read is no error.
+// Errors include ErrFull (the client has so much to fetch that there is no room), ErrTooLarge and ErrSessionEnded. It is not an error that no
+// client can ever read the notification.
 func (s *Session) Notify(ctx context.Context, method string, params any) error {
 	raw, err := marshalParams(params)
 	if err != nil {
@@ -110,55 +69,49 @@ func (s *Session) Notify(ctx context.Context, method string, params any) error {
 	return s.notify(s.callOf(ctx), method, raw)
 }
 
-// Ask sends a request likewise. reply runs once, on another goroutine: with the answer, the client's *Error, or why none can come, such as
-// ErrNotOffered; that may be before Ask has returned. Ask never blocks. cancel withdraws the question with notifications/cancelled; reply does not run after it.
-func (s *Session) Ask(ctx context.Context, method string, params json.RawMessage, reply func(json.RawMessage, error)) (cancel func(reason string)) {
-	return s.ask(s.callOf(ctx), method, params, reply)
-}
-
-// SaveState writes down what Open needs to go on with the session in another process. Each call replaces what was there: calls
-// must come one at a time, and what a response promises must be saved before it is given. Only SavedState reads it yet: until
-// there is a store that processes share, a session ends with its process.
+// SaveState saves what App.Open needs to continue the session in another process. Each call replaces what was saved. Do not call it
+// concurrently, and save what a response promises before you give the response. For now only SavedState reads the state: until processes can share
+// a store, a session ends with its process.
 func (s *Session) SaveState(state []byte) error {
 	return s.SaveStateFunc(func() []byte { return state })
 }
 
-// SaveStateFunc is SaveState for a state that changes often or is large: it is asked for when it is needed, which may be never, instead of
-// being written at each change. Call it after each change as you would SaveState, with the same function if you like. state returns what
-// Open needs by then, or nil if there is nothing that it could use. It is called from any goroutine, by several at once, and also after the
-// session's end; it must not wait for a tool or the client.
+// SaveStateFunc is SaveState for a state that changes often or is large. Instead of the state it gets a function, which is called when the state
+// is needed, perhaps never. Call SaveStateFunc after each change, as you would call SaveState; the function may be the same. state returns
+// what App.Open needs at that time, or nil if there is nothing of use. It is called from any goroutine, concurrently, and also after the end
+// of the session. It must not wait for a tool or the client.
 func (s *Session) SaveStateFunc(state func() []byte) error {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.over {
+	if s.engine.Over() {
 		return ErrSessionEnded
 	}
-	s.state = state
+	s.state.Store(&state)
 	return nil
 }
 
-// SavedState is what SaveState last wrote, or what the function of SaveStateFunc returns now, also after the session's end; nil: nothing. Do not change it. With it the app's side of a
-// session can be opened anew, in this process or another.
+// SavedState returns what SaveState saved last, or what the function of SaveStateFunc returns now, also after the end of the session. It is nil
+// if nothing was saved. Do not change it. With it the app's side of a session can be opened again, in this process or another.
 func (s *Session) SavedState() []byte {
-	s.mu.Lock()
-	state := s.state
-	s.mu.Unlock()
+	state := s.state.Load()
 	if state == nil {
 		return nil
 	}
-	return state()
+	return (*state)()
 }
 
-// End ends the session from the app's side. Clients get an error whose data.reason is "ended" for each request that they wait for, and
-// tools ErrSessionEnded as the cause of their contexts.
+// End ends the session. For each request that it waits for, the client gets an error with the data.reason ReasonEnded. Contexts of tools end
+// with an error that wraps ErrSessionEnded, and cause if that is not nil. AppSession.Ended gets the same error.
 func (s *Session) End(cause error) {
 	if cause != nil {
 		s.srv.log.Info("rejoin: the app ended a session", "session", s.ref, "cause", cause)
+		cause = fmt.Errorf("%w: %w", ErrSessionEnded, cause)
 	}
-	s.end(core.Terminated)
+	s.engine.End(core.Terminated, cause)
 }
 
-// callOf returns the call that ctx belongs to, if it is one of this session.
+// end ends the session for a reason that does not come from the app.
+func (s *Session) end(why core.Reason) { s.engine.End(why, nil) }
+
+// callOf returns the call that ctx belongs to if it is a call of this session, else nil.
 func (s *Session) callOf(ctx context.Context) *Call {
 	if h := HandleFromContext(ctx); h.c != nil && h.c.s == s {
 		return h.c
@@ -167,62 +120,44 @@ func (s *Session) callOf(ctx context.Context) *Call {
 }
 
 func (s *Session) notify(c *Call, method string, params json.RawMessage) error {
-	if len(params) > maxEventBytes {
+	if len(params) > engine.MaxEventBytes {
 		return ErrTooLarge
 	}
 	var flags core.Flags
 	if method == "notifications/progress" {
 		flags = core.Progress
 		var ok bool
-		if params, ok = s.ownToken(c, params); !ok {
+		if params, ok = s.restoreToken(c, params); !ok {
 			return nil
 		}
 	}
 	return s.emit(c, flags, jsonrpc.AppendRequest(make([]byte, 0, len(method)+len(params)+48), nil, method, params))
 }
 
-// emit sends a notification that is written down already.
+// emit sends a notification that is encoded already.
 func (s *Session) emit(c *Call, flags core.Flags, data []byte) error {
-	if len(data) > maxEventBytes {
+	if len(data) > engine.MaxEventBytes {
 		return ErrTooLarge
 	}
-	m := message{op: core.Emit, flags: flags, data: data}
-	if c != nil {
-		m.stream = c.stream
-		if c.task {
-			m.flags |= core.Task
-		}
-	}
-	return s.send(m)
+	return notifyError(s.engine.Emit(c.request(), flags, data))
 }
 
-// opened makes the session a real one: initialize was answered with that version, and the answer is about to be written.
-// The client may have said more of itself in the header of that request.
-func (s *Session) opened(version string, h http.Header) {
+// finishOpening completes the opening of the session: initialize was answered with that version, and the answer is about to be written. h is
+// the header of that request.
+func (s *Session) finishOpening(version string, h http.Header) {
 	if v, ok := core.Find(version); ok {
-		version = v.Name // the same for all sessions
+		version = v.Name // the same string for all sessions, to save memory
 	}
 	client := s.clientOf(h)
 	client.Protocol = version
-	in := core.In{Op: core.Opened, ID: version, Flags: core.CannotPoll}
-	if s.canPoll(client) {
-		in.Flags = core.CanPoll
-	}
-	var p pass
-	s.mu.Lock()
-	s.version, s.ready = version, true
-	s.step(&in, &p)
-	s.mu.Unlock()
-	s.finish(&p)
-	s.srv.list(s)
+	s.engine.Opened(version, s.canPoll(client))
+	s.srv.enqueue(s)
 	s.srv.stats.opened.Add(1)
 }
 
-// standalone is the name of the session's own stream.
-func (s *Session) standalone() core.StreamID {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.m.Standalone()
+// closeStream disconnects the client of a stream.
+func (s *Session) closeStream(id core.StreamID, retry time.Duration) error {
+	return operationError(s.engine.Close(id, retry))
 }
 
 func (s *Session) clientInfo() json.RawMessage {
@@ -232,45 +167,20 @@ func (s *Session) clientInfo() json.RawMessage {
 	return json.RawMessage(s.client)
 }
 
-// trim gives back what a session that does nothing has no use for. It is not for each call: the next one takes it anew. Under the lock.
-func (s *Session) trim() {
-	if len(s.conns) > 0 || s.m.Running() > 0 {
-		return
-	}
-	s.outs, s.conns = nil, nil
-	last := len(s.streams)
-	for last > 0 && s.streams[last-1] == nil {
-		last--
-	}
-	if last < cap(s.streams) {
-		s.streams = append(make([]*stream, 0, last), s.streams[:last]...)
-	}
-}
-
-// end ends the session.
-func (s *Session) end(why core.Reason) {
-	_ = s.do(core.In{Op: core.Delete, Reason: why, Rand: rand.Uint32()}) //nolint:gosec // spreads retries
-}
-
-// closeStream lets the client of a stream go.
-func (s *Session) closeStream(id core.StreamID, retry time.Duration) error {
-	return s.do(core.In{Op: core.Close, Stream: id, Dur: retry, Rand: rand.Uint32()}) //nolint:gosec // spreads retries
-}
-
-// do takes one step, does what it asks for and returns why it was refused, if it was.
-func (s *Session) do(in core.In) error {
-	var p pass
+// setApp sets the app's side of the session. If the session has ended meanwhile, it tells the app and returns false.
+func (s *Session) setApp(app AppSession) bool {
 	s.mu.Lock()
-	s.step(&in, &p)
+	s.app = app
+	cause := s.ended
 	s.mu.Unlock()
-	s.finish(&p)
-	switch p.refused {
-	case core.NoReason:
-		return nil
-	case core.NotResumable:
-		s.srv.logNotResumable(s)
-		return ErrNotResumable
-	default:
-		return ErrEnded
+	if cause != nil {
+		s.callEnded(app, cause)
 	}
+	return cause == nil
+}
+
+// callEnded calls AppSession.Ended. It catches a panic, because no caller does: this may be a timer's goroutine.
+func (s *Session) callEnded(app AppSession, cause error) {
+	defer s.srv.recovered("AppSession.Ended", func() {})
+	app.Ended(cause)
 }

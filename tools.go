@@ -10,20 +10,21 @@ import (
 	"github.com/rejoin-mcp/rejoin/internal/jsonrpc"
 )
 
-// Tool is one tool of a NewToolApp.
+// Tool is one tool of an app that NewToolApp makes.
 type Tool struct {
 	Name        string // unique in its app
-	Title       string // for people; may be empty
+	Title       string // for people; "": none
 	Description string // for the model
-	// InputSchema is the JSON Schema of the arguments: an object whose "type" is "object". Nil: arguments of any kind. It is for the
-	// client to read; Run checks what it gets.
+	// InputSchema is the JSON Schema of the arguments, a JSON object whose "type" is "object". It is sent to the client, but arguments are not
+	// checked against it: Run must do that. Defaults to {"type":"object"}, which allows any arguments.
 	InputSchema json.RawMessage
-	// Run does the work, as a Handler of tools/call. A nil result is one without content.
+	// Run handles the calls of the tool, as a Handler for tools/call. A nil result is sent as a result without content.
 	Run Handler
 }
 
-// NewToolApp makes an app of tools: it announces them, answers tools/list and tools/call, and what NewApp answers. Any other method,
-// and an unknown tool, is refused. Two tools of one name, and a tool without a name or Run, are errors of NewServer.
+// NewToolApp makes an app from tools. It announces them and answers tools/list, tools/call, initialize and ping. It refuses any other method,
+// and calls of unknown tools. NewServer returns an error if two tools have the same name, or a tool has no name, no Run or an invalid
+// InputSchema.
 func NewToolApp(info Info, tools ...Tool) App {
 	a := &handlerApp{info: info}
 	a.info.Capabilities = map[string]any{"tools": struct{}{}}
@@ -45,7 +46,7 @@ func NewToolApp(info Info, tools ...Tool) App {
 		case t.Run == nil:
 			a.faultf("tool %q: Run is nil", t.Name)
 		case run[t.Name] != nil:
-			a.faultf("tool %q is there twice", t.Name)
+			a.faultf("tool %q is listed twice", t.Name)
 		}
 		if t.InputSchema == nil {
 			t.InputSchema = json.RawMessage(`{"type":"object"}`)
@@ -54,7 +55,7 @@ func NewToolApp(info Info, tools ...Tool) App {
 			Type string `json:"type"`
 		}
 		if err := json.Unmarshal(t.InputSchema, &schema); err != nil || schema.Type != "object" {
-			a.faultf(`tool %q: InputSchema is no JSON object whose "type" is "object"`, t.Name)
+			a.faultf(`tool %q: InputSchema is not a JSON object whose "type" is "object"`, t.Name)
 			continue
 		}
 		run[t.Name] = t.Run
@@ -71,12 +72,12 @@ func NewToolApp(info Info, tools ...Tool) App {
 		case "tools/call":
 			return callTool(ctx, r, run[r.Name()])
 		}
-		return nil, nil //nolint:nilnil // as Handler has it: there is no such method
+		return nil, nil //nolint:nilnil // by the rules of Handler: the method is unknown
 	}
 	return a
 }
 
-// callTool runs a tool. Here a nil result does not say that the method is unknown.
+// callTool runs a tool. A nil result becomes a result without content, because the method is known.
 func callTool(ctx context.Context, r *Request, run Handler) (any, error) {
 	if run == nil {
 		return nil, Errorf(CodeInvalidParams, "unknown tool %q", r.Name())
@@ -88,11 +89,11 @@ func callTool(ctx context.Context, r *Request, run Handler) (any, error) {
 	return result, err
 }
 
-// Text is the result of a tool that answers with a text.
+// Text returns the result of a tool that answers with a text.
 func Text(text string) json.RawMessage { return textResult(text, "") }
 
-// ToolError is the result of a tool that failed: the model reads err's text, of an *Error its Message, and may try again. An *Error that is
-// returned as an error is for the client's program instead: there is no such tool, for example.
+// ToolError returns the result of a tool that failed. The model reads the text of err, or Message if err is an *Error, and may try again. An
+// *Error that a tool returns as its error is not for the model, but for the client's program: for example, that there is no such tool.
 func ToolError(err error) json.RawMessage {
 	text := "the tool failed"
 	e, own := errors.AsType[*Error](err)
@@ -112,8 +113,8 @@ func textResult(text, rest string) json.RawMessage {
 	return append(append(b, rest...), '}')
 }
 
-// answer is what a handler returned as the method's result.
-func (s *handlerSession) answer(c *Call, result any, err error) (json.RawMessage, error) {
+// resultOf turns what a handler returned into the result of the method, or into an error.
+func resultOf(c *Call, result any, err error) (json.RawMessage, error) {
 	if err != nil {
 		return nil, err
 	}
@@ -134,7 +135,7 @@ func (s *handlerSession) answer(c *Call, result any, err error) (json.RawMessage
 	return raw, nil
 }
 
-// emptyResult answers for a handler that returned nothing.
+// emptyResult returns the result for a handler that returned nil.
 func emptyResult(method string) (json.RawMessage, error) {
 	switch method {
 	case "logging/setLevel", "resources/subscribe", "resources/unsubscribe":
@@ -143,7 +144,7 @@ func emptyResult(method string) (json.RawMessage, error) {
 	return nil, Errorf(CodeMethodNotFound, "unknown method %q", method)
 }
 
-// faultf notes what is wrong with an app, for NewServer to tell.
+// faultf adds a mistake of the app, for NewServer to return.
 func (a *handlerApp) faultf(format string, args ...any) {
 	a.faults = append(a.faults, fmt.Errorf(format, args...))
 }

@@ -11,7 +11,7 @@ import (
 	"github.com/rejoin-mcp/rejoin/bench/internal/results"
 )
 
-// machine says where this runs, as far as the system tells.
+// machine describes this machine, as far as the system allows.
 func machine() results.Machine {
 	m := results.Machine{Cores: runtime.NumCPU(), CPU: fieldOf("/proc/cpuinfo", "model name"), System: runtime.GOOS}
 	if kb, err := strconv.ParseInt(strings.TrimSuffix(fieldOf("/proc/meminfo", "MemTotal"), " kB"), 10, 64); err == nil {
@@ -23,7 +23,7 @@ func machine() results.Machine {
 	return m
 }
 
-// fieldOf is the value of the file's first line "name: value".
+// fieldOf returns the value of the first line "name: value" of a file.
 func fieldOf(file, name string) string {
 	f, err := os.Open(file)
 	if err != nil {
@@ -39,13 +39,13 @@ func fieldOf(file, name string) string {
 	return ""
 }
 
-// measured are the modules whose versions matter.
+// measured are the modules whose versions are recorded.
 var measured = []string{
 	"github.com/modelcontextprotocol/go-sdk", "github.com/mark3labs/mcp-go",
 	"github.com/go-chi/chi/v5", "github.com/labstack/echo/v4", "github.com/gin-gonic/gin",
 }
 
-// versions are those of Go and of the libraries that are measured.
+// versions returns the versions of Go and of the measured modules.
 func versions() map[string]string {
 	v := map[string]string{"go": strings.TrimPrefix(runtime.Version(), "go")}
 	info, ok := debug.ReadBuildInfo()

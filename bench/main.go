@@ -1,12 +1,12 @@
-// Command bench measures rejoin beside its peers and beside handlers written by hand: `make bench`.
+// Command bench compares rejoin with its peers and with handlers written by hand: `make bench`.
 //
-//	bench run      runs all scenarios, and writes what they found
-//	bench report   makes documents of that
-//	bench list     names the scenarios and the subjects
-//	bench serve    serves one subject until stdin ends; its addresses are the first line of stdout
-//	bench load     does one job, read from stdin
+//	bench run      runs the scenarios, and writes the results as JSON
+//	bench report   makes the documents from the results
+//	bench list     lists the scenarios and the subjects
+//	bench serve    serves one subject until stdin ends; the first line of stdout has its addresses
+//	bench load     does one job, which it reads from stdin
 //
-// The last two are what run starts, so that servers and load are processes of their own.
+// run starts the last two as processes of their own.
 package main
 
 import (
@@ -71,7 +71,7 @@ func command(ctx context.Context, args []string, stdout io.Writer) error {
 	return fmt.Errorf("%q is no command", args[0])
 }
 
-// run runs the scenarios one after the other. What was found before it failed or was ended is written as well.
+// run runs the scenarios one after the other. If it fails or is interrupted, it still writes the results so far.
 func run(ctx context.Context, args []string, stdout io.Writer) error {
 	flags := flag.NewFlagSet("bench run", flag.ContinueOnError)
 	scenarios := flags.String("scenarios", "", "run those only whose id matches the `expression`")

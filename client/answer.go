@@ -6,27 +6,25 @@ import (
 	"errors"
 	"runtime/debug"
 
+	"github.com/rejoin-mcp/rejoin"
 	"github.com/rejoin-mcp/rejoin/internal/jsonrpc"
 )
 
 const (
-	// answerAttempts is how often an answer is sent that does not get through: the tool waits for it. A second one does no harm.
+	// answerAttempts is how often an answer is sent until the server accepts it, since a tool waits for it. A second copy does no harm.
 	answerAttempts = 3
-	// maxAsked is how many questions of the server are answered at a time. Where there are more, their streams are read no further.
+	// maxAsked is how many of the server's requests are answered at a time. While there are more, their streams are not read.
 	maxAsked = 64
-
-	codeInternal       = -32603
-	codeMethodNotFound = -32601
 )
 
 // question is a request of the server that is being answered.
 type question struct {
 	cancel context.CancelFunc
-	wanted bool // guarded by Session.mu
+	wanted bool // false: the server has withdrawn it. Guarded by Session.mu
 }
 
-// asked answers a request of the server in a goroutine of its own. ctx is that of the stream it came on. done is called when nothing
-// more will be done about it, unless ctx ended before: then somebody else may be asked.
+// asked answers m, a request of the server, in a goroutine of its own. ctx is the context of the stream that m came on. done is called
+// when m is dealt with, but not if ctx ends first: then a Resume of the stream gets m again.
 func (s *Session) asked(ctx context.Context, m jsonrpc.Message, done func()) {
 	select {
 	case s.asking <- struct{}{}:
@@ -54,7 +52,7 @@ func (s *Session) asked(ctx context.Context, m jsonrpc.Message, done func()) {
 	}
 }
 
-// answer is false if the stream's end, or the session's, came first.
+// answer makes the answer to m and sends it. It returns false if the stream or the session ended before that.
 func (s *Session) answer(ctx context.Context, m jsonrpc.Message, q *question) bool {
 	body := s.reply(ctx, m)
 	s.mu.Lock()
@@ -76,7 +74,7 @@ func (s *Session) answer(ctx context.Context, m jsonrpc.Message, q *question) bo
 		}
 		s.trace(TraceEvent{Kind: TracePost})
 		var refusal *StatusError
-		if err = s.tell(s.ctx, body); err == nil || errors.As(err, &refusal) && !passing(refusal.Status) {
+		if err = s.send(s.ctx, body); err == nil || errors.As(err, &refusal) && !transient(refusal.Status) {
 			break
 		}
 	}
@@ -89,14 +87,14 @@ func (s *Session) answer(ctx context.Context, m jsonrpc.Message, q *question) bo
 	return true
 }
 
-// reply is the answer; nil: there is none, for ctx has ended.
+// reply returns the answer to m as JSON-RPC, or nil if ctx ended before there was one.
 func (s *Session) reply(ctx context.Context, m jsonrpc.Message) []byte {
 	var result any = struct{}{}
 	var err error
 	switch {
 	case string(m.Method) == "ping":
 	case s.cfg.OnRequest == nil:
-		err = &Error{Code: codeMethodNotFound, Message: "this client answers no such request"}
+		err = &Error{Code: rejoin.CodeMethodNotFound, Message: "this client answers no such request"}
 	default:
 		if result, err = s.onRequest(ctx, m); err != nil && ctx.Err() != nil {
 			return nil
@@ -112,23 +110,23 @@ func (s *Session) reply(ctx context.Context, m jsonrpc.Message) []byte {
 	var e *Error
 	if !errors.As(err, &e) || len(e.Data) > 0 && !json.Valid(e.Data) {
 		s.cfg.Logger.Error("client: Config.OnRequest failed", "method", string(m.Method), "error", err)
-		e = &Error{Code: codeInternal, Message: "internal error"}
+		e = &Error{Code: rejoin.CodeInternal, Message: "internal error"}
 	}
 	return jsonrpc.AppendError(nil, m.ID, e.Code, e.Message, e.Data)
 }
 
-// onRequest is Config.OnRequest, and a panic in it is an error like others: it is logged, and the server does not wait in vain.
+// onRequest calls Config.OnRequest. A panic in it is logged and becomes an error, so that the server gets an answer.
 func (s *Session) onRequest(ctx context.Context, m jsonrpc.Message) (result any, err error) {
 	defer func() {
 		if v := recover(); v != nil {
 			s.cfg.Logger.Error("client: Config.OnRequest panicked", "method", string(m.Method), "panic", v, "stack", string(debug.Stack()))
-			err = &Error{Code: codeInternal, Message: "internal error"}
+			err = &Error{Code: rejoin.CodeInternal, Message: "internal error"}
 		}
 	}()
 	return s.cfg.OnRequest(ctx, string(m.Method), m.Params)
 }
 
-// withdrawn ends the answering of a request that the server no longer waits for.
+// withdrawn stops the answer to a request that the server has cancelled. params are those of notifications/cancelled.
 func (s *Session) withdrawn(params []byte) {
 	raw, _ := jsonrpc.Field(params, "requestId")
 	id := string(jsonrpc.Key(raw))

@@ -8,31 +8,33 @@ import (
 	"net/http"
 	"sync"
 
+	"github.com/rejoin-mcp/rejoin"
 	"github.com/rejoin-mcp/rejoin/internal/jsonrpc"
 )
 
 const methodCancelled = "notifications/cancelled"
 
-// Call is a request that was sent, or taken up again. It holds one goroutine until it has ended, and two seconds longer at most where
-// the server has to be told.
+// Call is a request that was sent or resumed. It has one goroutine, which ends with the call, or up to two seconds later if the server has
+// to be told that the call is cancelled.
 type Call struct {
-	s     *Session
-	id    string // as JSON
-	body  []byte // nil: resumed
-	opens bool   // initialize
-	ctx   context.Context
-	stop  context.CancelCauseFunc
-	f     stream
-	done  chan struct{}
+	s          *Session
+	id         string // as JSON
+	body       []byte // what is sent; nil: the call was resumed
+	initialize bool   // it is the request initialize
+	ctx        context.Context
+	stop       context.CancelCauseFunc
+	stream     stream
+	done       chan struct{}
 
 	mu     sync.Mutex
 	queue  queue
-	wake   chan struct{} // the queue has grown
-	room   chan struct{} // the queue may have room
+	wake   chan struct{} // signals that the queue has grown
+	room   chan struct{} // signals that the queue may have room
 	result json.RawMessage
 	err    error
 }
 
+// newCall makes a call that sends a request.
 func (s *Session) newCall(ctx context.Context, method string, params any) (*Call, error) {
 	raw, err := marshal(params)
 	if err != nil {
@@ -44,21 +46,22 @@ func (s *Session) newCall(ctx context.Context, method string, params any) (*Call
 	return c, nil
 }
 
+// makeCall makes a call of a request that was sent already, or will be.
 func (s *Session) makeCall(ctx context.Context, id string) *Call {
 	c := &Call{s: s, id: id, done: make(chan struct{}), wake: make(chan struct{}, 1), room: make(chan struct{}, 1)}
-	c.queue.open = map[string]position{}
+	c.queue.unanswered = map[string]position{}
 	c.ctx, c.stop = context.WithCancelCause(ctx)
-	c.f = stream{s: s, name: id, retry: -1, take: c.take, reached: c.reached}
+	c.stream = stream{s: s, name: id, retry: -1, take: c.take, reached: c.reached}
 	return c
 }
 
-// Resume goes on with a call, in this process or another, from where the token stands. It polls at once and does what Start does from
-// then on; cfg is that of the session, as far as it is about requests and polling (OnNotification is not: the standalone stream is the
-// session's own). ctx is the call's, as with Start. The session, which lives on the server, is left alone when the call has ended.
+// Resume continues a call from where its token stands, in this process or another. It polls at once; from then on the call behaves as one
+// that Start made. ctx is the call's, as with Start. cfg says how requests and polls are made; its OnNotification is not used, since the
+// standalone stream belongs to the session. When the call has ended, the session stays alive on the server.
 //
-// url must be that of the server that the token is from: the token's secrets are sent there.
+// url must be that of the server that the token is from: the secrets in the token are sent there.
 //
-// ErrToken, or a fault of cfg. All else comes with Wait: ErrExpired, ErrSessionGone.
+// Errors: ErrToken, and the faults of url and cfg. All others come from Wait, such as ErrExpired and ErrSessionGone.
 func Resume(ctx context.Context, url, token string, cfg Config) (*Call, error) {
 	t, err := parseToken(token)
 	if err != nil {
@@ -70,8 +73,8 @@ func Resume(ctx context.Context, url, token string, cfg Config) (*Call, error) {
 	}
 	s.id, s.version = t.Session, t.Version
 	c := s.makeCall(ctx, t.ID)
-	c.f.at = position{1, t.Cursor}
-	c.queue.at = c.f.at
+	c.stream.at = position{1, t.Cursor}
+	c.queue.at = c.stream.at
 	s.spawn(func() {
 		c.run()
 		s.end(ErrLeft)
@@ -79,21 +82,21 @@ func Resume(ctx context.Context, url, token string, cfg Config) (*Call, error) {
 	return c, nil
 }
 
-// Wait returns when the call has ended, or ctx has; that alone ends no call. result gets the response's result by encoding/json; nil:
-// it is dropped. While nobody but Wait waits, the newest messages are kept for Messages and the oldest are dropped, so that the
-// response is reached.
+// Wait returns when the call has ended or ctx has. The end of ctx does not end the call. The result of the response is decoded into result
+// with encoding/json; nil: it is dropped. While a Wait runs and no loop over Messages, the newest messages are kept and the oldest are
+// dropped, so that the response is reached.
 //
-// *Error: the server answered with one; with ErrExpired, if that says that it no longer has the answer. ErrMayHaveRun, ErrNoResponse,
-// ErrExpired, ErrSessionGone, ErrRetryTooLong, ErrRedirect, ErrProtocol, *StatusError (the server refused the request: nothing has run),
-// *GaveUpError (Token still works), ErrCancelled, ErrLeft, ErrClosed; the cause of the call's context, or of ctx; that of a dial that
-// failed.
+// Errors: *Error, if the server answered with one, together with ErrExpired if it says that the server no longer has the answer.
+// ErrMayHaveRun, ErrNoResponse, ErrExpired, ErrSessionGone, ErrRetryTooLong, ErrRedirect, ErrProtocol, *StatusError (the server refused the
+// request: nothing has run), *GaveUpError (Token still works), ErrCancelled, ErrLeft, ErrClosed; the cause of the call's context or of ctx;
+// the error of a dial that failed.
 func (c *Call) Wait(ctx context.Context, result any) error {
 	c.count(&c.queue.waiters, 1)
 	defer c.count(&c.queue.waiters, -1)
 	select {
 	case <-c.done:
 	case <-ctx.Done():
-		if !c.over() {
+		if !c.ended() {
 			return context.Cause(ctx)
 		}
 	}
@@ -114,7 +117,7 @@ func (c *Call) Wait(ctx context.Context, result any) error {
 func (c *Call) Done() <-chan struct{} { return c.done }
 
 // Cancel asks the server to stop the call (notifications/cancelled) and ends it here with ErrCancelled. It returns when the server has
-// been told, within two seconds in any case. It does nothing if the call has ended.
+// been told, but after two seconds at the latest. It does nothing if the call has ended.
 func (c *Call) Cancel(reason string) {
 	c.stop(&cancelError{reason})
 	<-c.done
@@ -126,21 +129,22 @@ func (e *cancelError) Error() string { return ErrCancelled.Error() + ": " + e.re
 
 func (*cancelError) Unwrap() error { return ErrCancelled }
 
-// Leave ends the call here and not on the server, which is told nothing: it ends with ErrLeft, and Resume goes on with the token. "": it
-// cannot be resumed. Of a call that has ended, it is just the token.
+// Leave ends the call here, with ErrLeft. The server is told nothing, and the call runs on there: Resume continues it with the token. If
+// the token is "", the call cannot be resumed. Leave only returns the token if the call has ended.
 func (c *Call) Leave() (token string) {
 	c.stop(ErrLeft)
 	<-c.done
 	return c.Token()
 }
 
+// answered ends the call with its response.
 func (c *Call) answered(m jsonrpc.Message) {
 	if m.Kind == jsonrpc.Result {
 		c.finish(m.Result, nil)
 		return
 	}
 	e := decodeError(m.Err)
-	if e.reason() == "expired" {
+	if e.Reason() == rejoin.ReasonExpired {
 		c.finish(nil, fmt.Errorf("%w: %w", ErrExpired, e))
 		return
 	}
@@ -151,14 +155,14 @@ func (c *Call) answered(m jsonrpc.Message) {
 func (c *Call) finish(result json.RawMessage, err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.over() {
+	if c.ended() {
 		return
 	}
 	c.result, c.err = result, err
 	close(c.done)
 }
 
-func (c *Call) over() bool {
+func (c *Call) ended() bool {
 	select {
 	case <-c.done:
 		return true
@@ -174,7 +178,7 @@ func (c *Call) run() {
 	var err error
 	sent := c.body == nil
 	if sent {
-		err = c.f.poll(c.ctx)
+		err = c.stream.poll(c.ctx)
 	} else {
 		err = c.post()
 		c.body = nil
@@ -184,24 +188,25 @@ func (c *Call) run() {
 		}
 	}
 	for err == errEnded { //nolint:errorlint // never wrapped
-		if c.f.at.id == "" {
-			err = fmt.Errorf("%w: %w", ErrMayHaveRun, c.f.last)
+		if c.stream.at.id == "" {
+			err = fmt.Errorf("%w: %w", ErrMayHaveRun, c.stream.last)
 			break
 		}
-		if err = c.f.wait(c.ctx); err == nil {
-			err = c.f.poll(c.ctx)
+		if err = c.stream.wait(c.ctx); err == nil {
+			err = c.stream.poll(c.ctx)
 		}
 	}
-	if cause := context.Cause(c.ctx); cause != nil && !c.over() {
+	if cause := context.Cause(c.ctx); cause != nil && !c.ended() {
 		err = cause
 		if sent {
 			c.tellCancelled(cause)
 		}
 	}
-	c.finish(nil, err) // after a response it says nothing
+	c.finish(nil, err) // does nothing if the response has come
 }
 
-// post sends the request, once whatever happens. errEnded: its stream ended too soon.
+// post sends the request, once, whatever happens, and reads the answer. It returns errEnded if the answer is a stream that ended before
+// the response.
 func (c *Call) post() error {
 	a, err := c.s.do(c.ctx, http.MethodPost, acceptBoth, c.body, "")
 	if err != nil {
@@ -221,7 +226,7 @@ func (c *Call) post() error {
 		a.close()
 		return fmt.Errorf("%w: status %d for a request", ErrProtocol, a.status)
 	}
-	if c.opens {
+	if c.initialize {
 		id, one := field(a.header, "Mcp-Session-Id")
 		if !one {
 			a.close()
@@ -234,7 +239,7 @@ func (c *Call) post() error {
 		c.s.setID(id)
 	}
 	if a.kind != "application/json" {
-		return c.f.read(c.ctx, a)
+		return c.stream.read(c.ctx, a)
 	}
 	defer a.close()
 	err = c.readJSON(a)
@@ -242,26 +247,27 @@ func (c *Call) post() error {
 	return err
 }
 
-// readJSON takes an answer that is no stream.
+// readJSON reads an answer in plain JSON.
 func (c *Call) readJSON(a *answer) error {
 	a.idle = c.s.cfg.IdleTimeout
 	raw, err := readAll(a, c.s.cfg.MaxEventBytes)
 	if err != nil {
 		return fmt.Errorf("%w: %w", ErrMayHaveRun, err)
 	}
-	over, err := eachMessage(raw, func(m jsonrpc.Message, _ bool) bool {
+	complete, err := eachMessage(raw, func(m jsonrpc.Message, _ bool) bool {
 		c.s.trace(TraceEvent{Kind: TraceMessage, Stream: c.id, Method: string(m.Method), Bytes: len(m.Raw)})
-		return c.take(m, c.f.at, c.f.at)
+		return c.take(m, c.stream.at, c.stream.at)
 	})
-	if over || err != nil {
+	if complete || err != nil {
 		return err
 	}
 	return fmt.Errorf("%w: JSON without the response", ErrProtocol)
 }
 
-// tellCancelled tells the server that nobody waits any more, unless somebody will: after Leave and Close.
+// tellCancelled sends notifications/cancelled, with the cause as its reason. It sends nothing after Leave, since the call may be resumed,
+// after Close, which ends the session, and for initialize, which may not be cancelled.
 func (c *Call) tellCancelled(cause error) {
-	if c.opens || errors.Is(cause, ErrLeft) || errors.Is(cause, ErrClosed) {
+	if c.initialize || errors.Is(cause, ErrLeft) || errors.Is(cause, ErrClosed) {
 		return
 	}
 	reason := cause.Error()
@@ -269,8 +275,8 @@ func (c *Call) tellCancelled(cause error) {
 		reason = cancelled.reason
 	}
 	params := jsonrpc.AppendString([]byte(`{"requestId":`+c.id+`,"reason":`), reason)
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(c.ctx), patience)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(c.ctx), shortTimeout)
 	defer cancel()
 	c.s.trace(TraceEvent{Kind: TracePost, Method: methodCancelled})
-	_ = c.s.tell(ctx, jsonrpc.AppendRequest(nil, nil, methodCancelled, append(params, '}'))) // a courtesy
+	_ = c.s.send(ctx, jsonrpc.AppendRequest(nil, nil, methodCancelled, append(params, '}'))) // the call has ended here in any case
 }

@@ -29,7 +29,7 @@ func TestConnectTakesTheVersionThatTheServerChooses(t *testing.T) {
 			bubble(t, func(t *testing.T) {
 				server := choosing(version)
 				s := connect(t, serve(t, server), client.Config{Name: "me", Version: "7", Capabilities: map[string]any{"roots": struct{}{}}})
-				require.Equal(t, version, s.ProtocolVersion())
+				require.Equal(t, version, s.Version())
 				require.Equal(t, "sid", s.ID())
 				require.JSONEq(t, initialized(version), string(s.Server()))
 				first := server.hits(http.MethodPost, "initialize")[0]
@@ -99,7 +99,7 @@ func (modern) Modern() http.Handler { return http.NotFoundHandler() }
 func TestRejoinWithoutLegacySessionsNamesWhatItOffers(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		app := modern{rejoin.NewToolApp(rejoin.Info{Name: "test", Version: "1"})}
-		srv, err := rejoin.NewServer(app, rejoin.Config{Eras: rejoin.Modern})
+		srv, err := rejoin.NewServer(app, rejoin.Config{Eras: rejoin.EraModern})
 		require.NoError(t, err)
 		t.Cleanup(srv.Close)
 		_, err = client.Connect(t.Context(), address, client.Config{HTTP: serve(t, stdadapter.New(srv))})
@@ -118,7 +118,7 @@ func TestAServerThatDoesNotKnowInitializeOffersAnotherVersion(t *testing.T) {
 		require.ErrorAs(t, err, &e)
 		require.Empty(t, e.Offered)
 		require.ErrorContains(t, err, "another protocol version")
-		require.ErrorContains(t, err, "404 Not Found: Method not found (-32601)")
+		require.ErrorContains(t, err, "404 Not Found: JSON-RPC error -32601: Method not found")
 	})
 }
 
@@ -146,7 +146,7 @@ func TestARefusalThatListsOurVersionIsWhatItSays(t *testing.T) {
 			`{"jsonrpc":"2.0","id":1,"error":{"code":-32600,"message":"no","data":{"supported":["2025-11-25"]}}}`))})
 		var e *client.VersionError
 		require.NotErrorAs(t, err, &e)
-		require.ErrorContains(t, err, "400 Bad Request: no (-32600)")
+		require.ErrorContains(t, err, "400 Bad Request: JSON-RPC error -32600: no")
 	})
 }
 
@@ -181,7 +181,7 @@ func TestInitializeMayBeAnsweredOnAStreamThatBreaks(t *testing.T) {
 			},
 		}
 		s := connect(t, serve(t, server), client.Config{})
-		require.Equal(t, "2025-06-18", s.ProtocolVersion())
+		require.Equal(t, "2025-06-18", s.Version())
 		poll := server.hits(http.MethodGet, "")[0]
 		require.Equal(t, "sid", poll.session)
 		require.Equal(t, "a", poll.cursor)
@@ -215,4 +215,12 @@ func TestConnectRefusesWhatCannotWork(t *testing.T) {
 	_, err := client.Connect(t.Context(), address, client.Config{Capabilities: map[string]any{"f": func() {}}})
 	var unsupported *json.UnsupportedTypeError
 	require.ErrorAs(t, err, &unsupported)
+}
+
+func TestAllFaultsOfAConfigAreNamed(t *testing.T) {
+	cfg := client.Config{HTTP: &http.Client{Timeout: time.Second}, MaxEventBytes: -1, Backoff: 2, BackoffMax: 1}
+	_, err := client.Connect(t.Context(), "ftp://rejoin.test/mcp", cfg)
+	for _, part := range []string{"ftp://rejoin.test/mcp", "Config.HTTP", "Config.MaxEventBytes", "Config.Backoff"} {
+		require.ErrorContains(t, err, part)
+	}
 }

@@ -110,7 +110,7 @@ func TestNothingIsAskedForAfterTheEnd(t *testing.T) {
 				}}
 				_, _, call := play(t, server, client.Config{})
 				if err := call.Wait(t.Context(), nil); name == "error" {
-					require.EqualError(t, err, "no (-1)")
+					require.EqualError(t, err, "JSON-RPC error -1: no")
 				} else {
 					require.NoError(t, err)
 				}

@@ -1,69 +1,57 @@
 package client
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
 	"net/http"
 	"strings"
 	"time"
+
+	"github.com/rejoin-mcp/rejoin"
 )
 
 var (
-	// ErrMayHaveRun means that the connection was lost, and the server gave no event id to go on from. The call may have run; it is not sent again.
+	// ErrMayHaveRun means that the connection was lost before the server gave an event id to resume from. The call may have run. It is not sent
+	// again.
 	ErrMayHaveRun = errors.New("client: connection lost, and the server gave no event id: the call may have run")
-	// ErrExpired means that the server no longer has the rest of this call, or does not know where it stood.
+	// ErrExpired means that the server no longer has the rest of the call, or does not know the event id to resume from.
 	ErrExpired = errors.New("client: the server no longer has the rest of this call")
-	// ErrSessionGone means that the server does not know the session any more. Connect again.
+	// ErrSessionGone means that the server no longer knows the session. Connect again.
 	ErrSessionGone = errors.New("client: the session has ended")
-	// ErrNoResponse means that the server says that the call has ended, and gave no response. It was cancelled there.
+	// ErrNoResponse means that the call has ended on the server without a response: it was cancelled there.
 	ErrNoResponse = errors.New("client: the call ended without a response")
 	// ErrCancelled means that Call.Cancel was called.
 	ErrCancelled = errors.New("client: cancelled")
-	// ErrLeft means that Call.Leave was called, or Session.Leave.
+	// ErrLeft means that Call.Leave or Session.Leave was called.
 	ErrLeft = errors.New("client: the call was left to its token")
 	// ErrClosed means that Session.Close was called.
 	ErrClosed = errors.New("client: the session was closed")
 	// ErrNoStandalone means that the server has no standalone stream.
 	ErrNoStandalone = errors.New("client: the server has no standalone stream")
-	// ErrListening means that Config.OnNotification has the standalone stream.
+	// ErrListening means that Config.OnNotification is set: it gets what comes on the standalone stream.
 	ErrListening = errors.New("client: Config.OnNotification gets what the standalone stream brings")
-	// ErrRetryTooLong means that the server asks to come back later than Config.RetryLimit.
+	// ErrRetryTooLong means that the server asked for a wait of more than Config.RetryLimit.
 	ErrRetryTooLong = errors.New("client: the server's retry is over Config.RetryLimit")
-	// ErrRedirect means that the server wants the request to go where it must not (another origin: it holds the session id), as something else
-	// (a POST as a GET), or in circles. It was not sent there.
+	// ErrRedirect means that the server answered with a redirect that the client does not follow: to another origin, since the request has the
+	// session id in it; one that turns a POST into a GET; or one too many. The request was not sent there.
 	ErrRedirect = errors.New("client: a redirect that is not followed")
-	// ErrProtocol means that the server answered with something that is no answer.
+	// ErrProtocol means that what came back is not an answer of an MCP server.
 	ErrProtocol = errors.New("client: not an answer of an MCP server")
-	// ErrToken is about a token that no Call.Token made.
+	// ErrToken means that a token was not made by Call.Token.
 	ErrToken = errors.New("client: malformed token")
 
 	errNoHead = errors.New("client: no answer within Config.HeaderTimeout")
 	errIdle   = errors.New("client: nothing came within Config.IdleTimeout")
 )
 
-// Error is a JSON-RPC error, from the server or, by Config.OnRequest, to it.
-type Error struct {
-	Code    int             `json:"code"`
-	Message string          `json:"message"`
-	Data    json.RawMessage `json:"data,omitempty"`
-}
+// Error is a JSON-RPC error: from the server or, returned by Config.OnRequest, to it. It is the type that servers use, too: a gateway can
+// return the error of its call from a rejoin.Handler as it is.
+type Error = rejoin.Error
 
-func (e *Error) Error() string { return fmt.Sprintf("%s (%d)", e.Message, e.Code) }
-
-// reason is the member of that name of the data.
-func (e *Error) reason() string {
-	var data struct {
-		Reason string `json:"reason"`
-	}
-	_ = json.Unmarshal(e.Data, &data) // it may be anything
-	return data.Reason
-}
-
-// StatusError is an HTTP answer that is a refusal.
+// StatusError means that the server refused a request with an HTTP status.
 type StatusError struct {
 	Status int
-	Err    *Error // nil: its body was no JSON-RPC error
+	Err    *Error // nil: the body was not a JSON-RPC error
 }
 
 func (e *StatusError) Error() string {
@@ -81,10 +69,10 @@ func (e *StatusError) Unwrap() error {
 	return e.Err
 }
 
-// VersionError means that the server speaks no version that this package does.
+// VersionError means that the server and this package have no protocol version in common.
 type VersionError struct {
-	Offered []string // as far as it says; nil: it does not
-	Err     error    // its refusal; nil: it chose a version that is not known here
+	Offered []string // the versions that the server named; nil: none
+	Err     error    // the server's refusal; nil: it answered with a version that this package does not have
 }
 
 func (e *VersionError) Error() string {
@@ -101,11 +89,12 @@ func (e *VersionError) Error() string {
 
 func (e *VersionError) Unwrap() error { return e.Err }
 
-// GaveUpError means that so many attempts in a row brought nothing. The call may still run: its Token works as long as the server keeps it.
+// GaveUpError means that Config.Attempts attempts in a row brought nothing. The call may still run: its Token works as long as the server
+// keeps the call.
 type GaveUpError struct {
 	Attempts int
-	Waited   time.Duration // since the first of them
-	Err      error         // of the last
+	Waited   time.Duration // since the first of these attempts
+	Err      error         // why the last one failed
 }
 
 func (e *GaveUpError) Error() string {

@@ -46,7 +46,7 @@ func ExampleConnect() {
 	defer s.Close(ctx)
 	var result struct{ Total int }
 	err = s.Do(ctx, "tools/call", map[string]any{"name": "count"}, &result)
-	fmt.Println(s.ProtocolVersion(), result.Total, err)
+	fmt.Println(s.Version(), result.Total, err)
 	// Output: 2025-11-25 3 <nil>
 }
 

@@ -11,12 +11,12 @@ import (
 	"github.com/rejoin-mcp/rejoin/internal/jsonrpc"
 )
 
-// Listen yields what the standalone stream brings, until ctx ends or the loop is left. The stream is resumed as calls are; where the
-// server has lost the place, it begins anew, and a warning is logged. Where it cannot go on, an error comes last; no call is harmed by
-// that. Requests go to Config.OnRequest. At most one loop of a session makes sense: a server keeps one such connection, the newest. A
-// slow loop makes the server wait.
+// Listen yields the notifications of the standalone stream until ctx ends or the loop is left. The stream is resumed as those of calls are.
+// If the server no longer knows the last event id, the stream begins anew, and a warning is logged. If it cannot continue, the last element
+// is an error; calls are not affected. Requests go to Config.OnRequest. Run one loop of a session at a time: a server keeps only the newest
+// connection. A slow loop makes the server wait.
 //
-// ErrNoStandalone, ErrListening, ErrClosed, ErrLeft, ErrSessionGone, ErrRetryTooLong, ErrRedirect, ErrProtocol, *StatusError,
+// Errors: ErrNoStandalone, ErrListening, ErrClosed, ErrLeft, ErrSessionGone, ErrRetryTooLong, ErrRedirect, ErrProtocol, *StatusError,
 // *GaveUpError.
 func (s *Session) Listen(ctx context.Context) iter.Seq2[Message, error] {
 	return func(yield func(Message, error) bool) {
@@ -34,10 +34,10 @@ func (s *Session) Listen(ctx context.Context) iter.Seq2[Message, error] {
 	}
 }
 
-// listen serves Config.OnNotification.
-func (s *Session) listen(opened func()) {
-	defer opened()
-	err := s.follow(s.ctx, opened, func(m Message) bool {
+// listen passes the standalone stream to Config.OnNotification. It calls polled when the server has answered, and when there is no stream.
+func (s *Session) listen(polled func()) {
+	defer polled()
+	err := s.follow(s.ctx, polled, func(m Message) bool {
 		s.notified(m)
 		return true
 	})
@@ -46,7 +46,7 @@ func (s *Session) listen(opened func()) {
 	}
 }
 
-// notified is Config.OnNotification; a panic in it is logged, and the next notification comes all the same.
+// notified calls Config.OnNotification. A panic in it is logged.
 func (s *Session) notified(m Message) {
 	defer func() {
 		if v := recover(); v != nil {
@@ -56,12 +56,12 @@ func (s *Session) notified(m Message) {
 	s.cfg.OnNotification(m.Method, m.Params)
 }
 
-// follow reads the standalone stream until take says no.
-func (s *Session) follow(ctx context.Context, opened func(), take func(Message) bool) error {
+// follow reads the standalone stream until take returns false.
+func (s *Session) follow(ctx context.Context, polled func(), take func(Message) bool) error {
 	ctx, stop := context.WithCancelCause(ctx)
 	defer stop(nil)
 	defer context.AfterFunc(s.ctx, func() { stop(context.Cause(s.ctx)) })()
-	f := stream{s: s, retry: -1, reached: func(position) {}, opened: opened}
+	f := stream{s: s, retry: -1, reached: func(position) {}, polled: polled}
 	f.take = func(m jsonrpc.Message, _, _ position) bool {
 		switch {
 		case m.Kind == jsonrpc.Request:
@@ -85,7 +85,7 @@ func (s *Session) follow(ctx context.Context, opened func(), take func(Message) 
 			err = f.fail(err)
 		case errors.Is(err, ErrNoResponse):
 			return fmt.Errorf("%w: status %d", ErrNoStandalone, http.StatusNoContent)
-		case errors.As(err, &refusal) && none(refusal.Status, s.ID()):
+		case errors.As(err, &refusal) && noStandalone(refusal.Status, s.ID()):
 			return fmt.Errorf("%w: %w", ErrNoStandalone, err)
 		}
 		if err != errEnded { //nolint:errorlint // never wrapped
@@ -97,7 +97,7 @@ func (s *Session) follow(ctx context.Context, opened func(), take func(Message) 
 	}
 }
 
-// none reports whether a refusal says that there is no standalone stream.
-func none(status int, session string) bool {
+// noStandalone reports whether a refusal means that the server has no standalone stream.
+func noStandalone(status int, session string) bool {
 	return status == http.StatusMethodNotAllowed || status == http.StatusNotImplemented || status == http.StatusNotFound && session == ""
 }

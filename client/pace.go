@@ -11,10 +11,10 @@ import (
 	"github.com/rejoin-mcp/rejoin/internal/sse"
 )
 
-// minWait is between the polls of a stream, whatever the server wants.
+// minWait is the least time between two polls of a stream, whatever the server asks for.
 const minWait = 10 * time.Millisecond
 
-// fail counts an attempt that brought nothing. It returns errEnded while there may be another.
+// fail counts an attempt that brought nothing. It returns errEnded if there may be another one, else *GaveUpError.
 func (f *stream) fail(err error) error {
 	if f.failed == 0 {
 		f.since = time.Now()
@@ -26,10 +26,10 @@ func (f *stream) fail(err error) error {
 	return errEnded
 }
 
-// wait is for the next attempt: not before the server wants it, and later where attempts bring nothing.
+// wait waits before the next attempt: as long as the server has asked for, and longer if attempts brought nothing.
 func (f *stream) wait(ctx context.Context) error {
-	floor := max(f.retry, f.after)
-	f.after = 0
+	floor := max(f.retry, f.pause)
+	f.pause = 0
 	if limit := f.s.cfg.RetryLimit; limit > 0 && floor > limit {
 		return fmt.Errorf("%w: %v", ErrRetryTooLong, floor)
 	}
@@ -37,17 +37,18 @@ func (f *stream) wait(ctx context.Context) error {
 	if f.retry < 0 {
 		n = max(n, 1)
 	}
-	d := jitter(max(floor, f.s.backoff(n), f.calm()))
+	d := jitter(max(floor, f.s.backoff(n), f.idOnlyWait()))
 	f.s.trace(TraceEvent{Kind: TraceWait, Stream: f.name, Wait: d})
 	return sleep(ctx, d)
 }
 
-// calm keeps a server that wants to be asked again at once, and has nothing to say, from being asked in a loop.
-func (f *stream) calm() time.Duration {
-	return max(minWait, min(minWait<<min(f.quiet, 20), f.s.cfg.Backoff))
+// idOnlyWait is the least wait after polls that brought an event id and no message. It grows up to Backoff, so that a retry of 0 does not
+// make a loop.
+func (f *stream) idOnlyWait() time.Duration {
+	return max(minWait, min(minWait<<min(f.idOnly, 20), f.s.cfg.Backoff))
 }
 
-// backoff is the wait after so many attempts that brought nothing, without the server's wishes.
+// backoff is the wait after n attempts that brought nothing, if the server asks for none.
 func (s *Session) backoff(n int) time.Duration {
 	if n == 0 {
 		return 0
@@ -75,7 +76,7 @@ func sleep(ctx context.Context, d time.Duration) error {
 	}
 }
 
-// retryAfter is how long a refusal asks to wait, in seconds or until a date (RFC 9110, 10.2.3). Not more than sse.MaxRetry.
+// retryAfter is the wait that a refusal asks for, in seconds or as a date (RFC 9110, 10.2.3), but at most sse.MaxRetry.
 func retryAfter(h http.Header) time.Duration {
 	text, _ := field(h, "Retry-After")
 	if n, err := strconv.ParseUint(text, 10, 64); err == nil {

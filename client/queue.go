@@ -7,8 +7,8 @@ import (
 	"github.com/rejoin-mcp/rejoin/internal/jsonrpc"
 )
 
-// maxQueued is how many messages of a call wait for Messages, and Config.MaxEventBytes is how large they may be together. When there
-// are more, the connection is read no further: the server keeps the rest.
+// maxQueued bounds how many messages of a call wait for Messages; Config.MaxEventBytes bounds their size. When the queue is full, the
+// connection is not read: the server keeps the rest.
 const maxQueued = 1024
 
 // Message is a notification of the server. Its memory is the caller's.
@@ -17,25 +17,25 @@ type Message struct {
 	Params json.RawMessage // nil: none
 }
 
-// position is a place in a stream: after n changes of its event id, which is id then.
+// position is a place in a stream: right after the event that has this id. n counts the changes of the id, so that positions can be compared.
 type position struct {
 	n  int
 	id string
 }
 
-// queue holds what nobody has taken yet. Guarded by Call.mu.
+// queue holds the messages that wait for Messages. It is guarded by Call.mu.
 type queue struct {
-	list    []queued
-	bytes   int
-	at      position            // after what was taken
-	open    map[string]position // before each question of the server that is not answered yet
-	readers int                 // loops over Messages
-	waiters int                 // Waits: while they are all there is, the oldest give way to the newest
+	list       []queued
+	bytes      int
+	at         position            // after the last message that was taken
+	unanswered map[string]position // of each request of the server that is not answered yet: the position before it
+	readers    int                 // loops over Messages that run
+	waiters    int                 // Waits that run: if there are no loops, the oldest messages are dropped for the newest
 }
 
 type queued struct {
 	m  Message
-	at position // the last one before the next message
+	at position // of the last event before the next message
 }
 
 func (m Message) size() int { return len(m.Method) + len(m.Params) }
@@ -56,13 +56,13 @@ func (q *queue) full(limit int) bool {
 	return len(q.list) >= maxQueued || len(q.list) > 0 && q.bytes >= limit
 }
 
-// token is where a token stands. Questions that are still open are asked again after it, as far as an event id allows.
+// token is the position that a token has. Requests that are not answered yet come again after it, if there was an event id before them.
 func (q *queue) token() position {
 	at := q.at
 	if n := len(q.list); n > 0 && q.waiters > 0 && q.readers == 0 {
 		at = q.list[n-1].at
 	}
-	for _, before := range q.open {
+	for _, before := range q.unanswered {
 		if before.id != "" && before.n < at.n {
 			at = before
 		}
@@ -70,9 +70,9 @@ func (q *queue) token() position {
 	return at
 }
 
-// Messages yields what the server says about the call, each once and in order, until the call has ended; what came before is yielded
-// also after that. It is for one loop at a time; a loop that is left can be taken up by another. A loop that is slow makes the server
-// wait, once 1,024 messages or Config.MaxEventBytes have come ahead of it.
+// Messages yields the notifications of the call, each once and in order, until the call has ended and all that came were yielded. Run one
+// loop at a time; after a break another loop continues. If a loop is slow, 1,024 messages or Config.MaxEventBytes are kept for it, and
+// then the server has to wait.
 func (c *Call) Messages() iter.Seq[Message] {
 	return func(yield func(Message) bool) {
 		c.count(&c.queue.readers, 1)
@@ -86,26 +86,26 @@ func (c *Call) Messages() iter.Seq[Message] {
 	}
 }
 
-// count counts those who take messages, and lets a push that waits for room look again.
-func (c *Call) count(who *int, by int) {
+// count changes the number of loops or Waits, and wakes a push that waits for room.
+func (c *Call) count(n *int, by int) {
 	c.mu.Lock()
-	*who += by
+	*n += by
 	c.mu.Unlock()
 	signal(c.room)
 }
 
-// next takes a message out of the queue, and the token moves on.
+// next waits for a message and takes it out of the queue, which moves the token. It returns false if the call has ended and none is left.
 func (c *Call) next() (Message, bool) {
 	for {
 		c.mu.Lock()
 		m, ok := c.queue.pop()
-		over := c.over()
+		ended := c.ended()
 		c.mu.Unlock()
 		if ok {
 			signal(c.room)
 			return m, true
 		}
-		if over {
+		if ended {
 			return Message{}, false
 		}
 		select {
@@ -122,7 +122,7 @@ func signal(ch chan struct{}) {
 	}
 }
 
-// push queues a message; while there is no room it waits, and so does the connection. false: the call has ended.
+// push queues a message. While there is no room it blocks, and the connection is not read. It returns false if the call has ended.
 func (c *Call) push(m Message, at position) bool {
 	for {
 		c.mu.Lock()
@@ -146,7 +146,7 @@ func (c *Call) push(m Message, at position) bool {
 	}
 }
 
-// reached notes an event id that came without a message.
+// reached notes the position of an event without a message for the queue.
 func (c *Call) reached(at position) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -157,14 +157,14 @@ func (c *Call) reached(at position) {
 	c.queue.at = at
 }
 
-// Token lets Resume go on with the call from after the last message that Messages has yielded or, while only Wait waits, that came;
-// but from before a question that Config.OnRequest has not answered yet. An older token repeats what came since. The response is never
-// behind it. A token can be used any number of times, while the server keeps the call. It holds the session's id and an event id:
-// secrets.
+// Token lets Resume continue the call after the last message that Messages has yielded or, while a Wait runs and no loop, that has come.
+// But if Config.OnRequest has not answered a request yet, it stands before that request. It never stands after the response. With an older
+// token messages come again. A token can be used any number of times while the server keeps the call. It is a secret: it holds the
+// session's id and an event id.
 //
-// "" while the server has given no event id.
+// It is "" if the server has given no event id yet.
 func (c *Call) Token() string {
-	id, version := c.s.names()
+	id, version := c.s.identity()
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	at := c.queue.token()
@@ -174,27 +174,28 @@ func (c *Call) Token() string {
 	return token{Format: 1, Session: id, Version: version, ID: c.id, Cursor: at.id}.String()
 }
 
-// take handles a message of the call's stream. before and at are the positions around it. true: the stream is over.
+// take handles a message of the call's stream. before and at are the positions before and after it. It returns true if the stream is
+// complete.
 func (c *Call) take(m jsonrpc.Message, before, at position) bool {
 	switch {
 	case m.Kind == jsonrpc.Request:
 		id := string(jsonrpc.Key(m.ID))
 		c.mu.Lock()
-		c.queue.open[id] = before
+		c.queue.unanswered[id] = before
 		c.mu.Unlock()
 		c.reached(at)
 		c.s.asked(c.ctx, m, func() {
 			c.mu.Lock()
 			defer c.mu.Unlock()
-			delete(c.queue.open, id)
+			delete(c.queue.unanswered, id)
 		})
 	case m.Kind == jsonrpc.Notification && string(m.Method) == methodCancelled:
 		c.s.withdrawn(m.Params)
 		c.reached(at)
 	case m.Kind == jsonrpc.Notification:
 		return !c.push(Message{string(m.Method), m.Params}, at)
-	case string(jsonrpc.Key(m.ID)) == c.id: // any other is of a server that is confused
-		c.answered(m) // its id is not noted: a token must bring it again
+	case string(jsonrpc.Key(m.ID)) == c.id: // other responses are the server's mistake, and are dropped
+		c.answered(m) // at is not noted: with the token, the response must come again
 		return true
 	}
 	return false

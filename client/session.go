@@ -14,6 +14,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/rejoin-mcp/rejoin"
 	"github.com/rejoin-mcp/rejoin/internal/jsonrpc"
 )
 
@@ -21,13 +22,14 @@ import (
 var versions = []string{"2025-11-25", "2025-06-18", "2025-03-26"}
 
 const (
-	// patience is how long a courtesy may take: a cancellation, the end of a session that did not come to be, what a refusal says.
-	patience = 2 * time.Second
-	// drainTime is how long the end of a stream that has said all is waited for.
+	// shortTimeout bounds what the session can do without: a cancellation, the DELETE after a Connect that failed, the body of a refusal,
+	// and the wait of Connect for the standalone stream.
+	shortTimeout = 2 * time.Second
+	// drainTime is how long a stream may take to end after its response.
 	drainTime = 100 * time.Millisecond
 )
 
-// Session is a session with a server. Each belongs to one client: nothing is shared but Config.HTTP.
+// Session is a session with a server. Sessions share nothing but Config.HTTP.
 type Session struct {
 	cfg    Config
 	url    string
@@ -38,7 +40,7 @@ type Session struct {
 	stop   context.CancelCauseFunc
 	lastID atomic.Uint64
 	work   sync.WaitGroup // what Close waits for
-	asking chan struct{}  // a place for each question that is being answered
+	asking chan struct{}  // has an element for each question that is being answered
 
 	mu        sync.Mutex
 	id        string // a secret
@@ -46,11 +48,12 @@ type Session struct {
 	questions map[string]*question // by the server's id
 }
 
-// Connect initializes a session: it asks for version 2025-11-25 and takes 2025-06-18 and 2025-03-26, too (specification, basic/lifecycle).
-// ctx bounds only that. Where Connect fails after the server has begun a session, it takes up to two seconds more to end it there.
+// Connect initializes a session: it asks for version 2025-11-25, and also accepts 2025-06-18 and 2025-03-26 (specification,
+// basic/lifecycle). ctx bounds Connect, not the session. If Connect fails after the server has opened a session, it takes up to two seconds
+// more to end the session there.
 //
-// *VersionError: the server speaks no version of this package, such as one that serves 2026-07-28 alone. *StatusError: it refused.
-// *Error: it answered with an error. Else what Call.Wait returns.
+// Errors: all faults of url and cfg, joined. *VersionError: the server has no version in common with this package, as one that serves only
+// 2026-07-28. *StatusError: it refused. *Error: it answered with an error. All others are those of Call.Wait.
 func Connect(ctx context.Context, url string, cfg Config) (*Session, error) {
 	s, err := newSession(url, cfg)
 	if err != nil {
@@ -59,34 +62,36 @@ func Connect(ctx context.Context, url string, cfg Config) (*Session, error) {
 	if err := s.initialize(ctx); err != nil {
 		s.end(ErrClosed)
 		if s.ID() != "" {
-			ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), patience)
+			ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), shortTimeout)
 			defer cancel()
-			_ = s.remove(ctx) // a courtesy
+			_ = s.remove(ctx) // err is what the caller has to know
 		}
 		return nil, err
 	}
 	if s.cfg.OnNotification != nil {
-		// What the server has to say comes on that stream from the first call on, and some servers drop it while there is none.
+		// From the first call on there may be notifications for that stream, and some servers drop them while it is not open.
 		ready := make(chan struct{})
 		s.spawn(func() { s.listen(sync.OnceFunc(func() { close(ready) })) })
-		patient := time.NewTimer(patience)
-		defer patient.Stop()
+		timer := time.NewTimer(shortTimeout)
+		defer timer.Stop()
 		select {
 		case <-ready:
-		case <-patient.C:
+		case <-timer.C:
 		case <-ctx.Done():
 		}
 	}
 	return s, nil
 }
 
+// newSession returns all faults of its arguments at once.
 func newSession(address string, cfg Config) (*Session, error) {
-	if err := cfg.resolve(); err != nil {
-		return nil, err
-	}
+	faults := cfg.resolve()
 	u, err := url.Parse(address)
 	if err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" {
-		return nil, fmt.Errorf("client: %q is no http or https URL", address)
+		faults = append(faults, fmt.Errorf("%q is not an http or https URL", address))
+	}
+	if len(faults) > 0 {
+		return nil, fmt.Errorf("client: %w", errors.Join(faults...))
 	}
 	s := &Session{cfg: cfg, url: address, http: sameOrigin(cfg.HTTP), questions: map[string]*question{}}
 	s.asking = make(chan struct{}, maxAsked)
@@ -94,19 +99,19 @@ func newSession(address string, cfg Config) (*Session, error) {
 	return s, nil
 }
 
-// ID is the session's id, a secret; "" where the server has no sessions.
+// ID is the session's id, a secret. It is "" if the server has no sessions.
 func (s *Session) ID() string {
-	id, _ := s.names()
+	id, _ := s.identity()
 	return id
 }
 
-// ProtocolVersion is what was negotiated.
-func (s *Session) ProtocolVersion() string {
-	_, version := s.names()
+// Version is the negotiated protocol version.
+func (s *Session) Version() string {
+	_, version := s.identity()
 	return version
 }
 
-// Server is what the server said of itself: the result of initialize; nil after Resume.
+// Server is the result of initialize, in which the server describes itself.
 func (s *Session) Server() json.RawMessage { return s.server }
 
 func (s *Session) initialize(ctx context.Context) error {
@@ -125,7 +130,7 @@ func (s *Session) initialize(ctx context.Context) error {
 	var result struct {
 		ProtocolVersion string `json:"protocolVersion"`
 	}
-	c.opens = true
+	c.initialize = true
 	c.run()
 	if err := c.Wait(ctx, &s.server); err != nil {
 		return asVersionError(err)
@@ -145,7 +150,8 @@ func (s *Session) initialize(ctx context.Context) error {
 	return s.Notify(ctx, "notifications/initialized", nil)
 }
 
-// asVersionError finds out whether a refusal is about versions: then its data lists them, or the server knows no initialize.
+// asVersionError makes a *VersionError of err if the server refused the version: the data of its error lists versions, none of them ours, or
+// it does not know the method initialize. Otherwise it returns err.
 func asVersionError(err error) error {
 	var e *Error
 	if !errors.As(err, &e) {
@@ -155,7 +161,7 @@ func asVersionError(err error) error {
 		Supported []string `json:"supported"`
 	}
 	if json.Unmarshal(e.Data, &data) != nil || len(data.Supported) == 0 {
-		if e.Code == codeMethodNotFound {
+		if e.Code == rejoin.CodeMethodNotFound {
 			return &VersionError{Err: err}
 		}
 		return err
@@ -167,9 +173,10 @@ func asVersionError(err error) error {
 }
 
 // Start sends a request and returns at once. ctx is the call's: when it ends, the call is cancelled on the server, too. params are
-// marshalled with encoding/json before Start returns; nil: none. The request is sent once, whatever happens to it.
+// marshalled with encoding/json before Start returns, but a json.RawMessage, a pointer to one, or a []byte is sent as it is; nil: none.
+// The request is sent once, whatever happens to it.
 //
-// ErrClosed and ErrLeft, after Close and Leave; that of params.
+// Errors: that of params; ErrClosed after Close, ErrLeft after Leave.
 func (s *Session) Start(ctx context.Context, method string, params any) (*Call, error) {
 	c, err := s.newCall(ctx, method, params)
 	if err != nil {
@@ -182,7 +189,7 @@ func (s *Session) Start(ctx context.Context, method string, params any) (*Call, 
 	return c, nil
 }
 
-// Do is Start and Wait. The messages of the call are dropped. Their errors.
+// Do starts a call and waits for it. It drops the call's messages, and returns the errors of Start and Wait.
 func (s *Session) Do(ctx context.Context, method string, params, result any) error {
 	c, err := s.Start(ctx, method, params)
 	if err != nil {
@@ -191,9 +198,9 @@ func (s *Session) Do(ctx context.Context, method string, params, result any) err
 	return c.Wait(ctx, result)
 }
 
-// Notify sends a notification and waits until the server has it. params as with Start.
+// Notify sends a notification and waits until the server has accepted it. params are as with Start.
 //
-// ErrClosed, ErrLeft, *StatusError, ErrSessionGone, ErrRedirect; that of the connection.
+// Errors: that of params; ErrClosed, ErrLeft, *StatusError, ErrSessionGone, ErrRedirect; that of the connection.
 func (s *Session) Notify(ctx context.Context, method string, params any) error {
 	raw, err := marshal(params)
 	if err != nil {
@@ -206,14 +213,14 @@ func (s *Session) Notify(ctx context.Context, method string, params any) error {
 	defer stop(nil)
 	defer context.AfterFunc(s.ctx, func() { stop(context.Cause(s.ctx)) })()
 	s.trace(TraceEvent{Kind: TracePost, Method: method})
-	return s.tell(ctx, jsonrpc.AppendRequest(nil, nil, method, raw))
+	return s.send(ctx, jsonrpc.AppendRequest(nil, nil, method, raw))
 }
 
-// Close ends all calls (with ErrClosed) and Listen loops, then the session on the server (DELETE; one that does not know it any more, or
-// ends sessions by itself, is fine), and waits until nothing of the session runs: ctx bounds that. It may not be called from OnRequest or
-// OnNotification, which it waits for. After Leave it does nothing.
+// Close ends all calls (with ErrClosed) and Listen loops, then ends the session on the server (DELETE), and waits until no goroutine of the
+// session runs. ctx bounds this. It is not an error if the server no longer knows the session, or lets no client end it. Do not call Close
+// from OnRequest or OnNotification: it waits for them. After Leave it does nothing.
 //
-// *StatusError and the like, of the DELETE; the cause of ctx.
+// Errors: those of the DELETE, such as *StatusError; the cause of ctx.
 func (s *Session) Close(ctx context.Context) error {
 	s.end(ErrClosed)
 	if errors.Is(context.Cause(s.ctx), ErrLeft) {
@@ -236,21 +243,21 @@ func (s *Session) Close(ctx context.Context) error {
 	return err
 }
 
-// Leave ends all that the session does here (calls with ErrLeft), waits for that as Close does, and leaves the session alive on the
-// server: for calls that go on elsewhere by their tokens.
+// Leave ends all calls (with ErrLeft) and Listen loops, and waits until no goroutine of the session runs. The session stays alive on the
+// server, so that the calls can be resumed elsewhere by their tokens. As with Close, do not call it from OnRequest or OnNotification.
 func (s *Session) Leave() {
 	s.end(ErrLeft)
 	s.work.Wait()
 }
 
-// end ends all that runs and lets nothing new begin. The first cause counts.
+// end ends all that runs in the session, and lets nothing new begin. Only the first cause counts.
 func (s *Session) end(cause error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.stop(cause)
 }
 
-// spawn runs f in a goroutine that Close waits for. false: the session has ended.
+// spawn runs f in a goroutine that Close waits for. It returns false if the session has ended.
 func (s *Session) spawn(f func()) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -277,8 +284,8 @@ func (s *Session) remove(ctx context.Context) error {
 	return s.refused(a)
 }
 
-// names are what each request says of its session.
-func (s *Session) names() (id, version string) {
+// identity is what each request tells of its session.
+func (s *Session) identity() (id, version string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.id, s.version
@@ -292,16 +299,34 @@ func (s *Session) setID(id string) {
 
 func (s *Session) nextID() string { return strconv.FormatUint(s.lastID.Add(1), 10) }
 
+// marshal returns params as JSON; nil: none. What is JSON already stays as it is, and is only checked.
 func marshal(params any) (json.RawMessage, error) {
-	if params == nil {
+	switch p := params.(type) {
+	case nil:
 		return nil, nil
+	case json.RawMessage:
+		return checked(p)
+	case []byte: // would become a string, which params never are
+		return checked(p)
+	case *json.RawMessage:
+		if p == nil {
+			return nil, nil
+		}
+		return checked(*p)
 	}
 	raw, err := json.Marshal(params)
 	if err != nil {
 		return nil, fmt.Errorf("client: params: %w", err)
 	}
-	if string(raw) == "null" {
+	if string(raw) == "null" { // a nil map, for example
 		return nil, nil
 	}
 	return raw, nil
+}
+
+func checked(params json.RawMessage) (json.RawMessage, error) {
+	if len(params) > 0 && !jsonrpc.Valid(params) {
+		return nil, errors.New("client: params: not valid JSON")
+	}
+	return params, nil
 }

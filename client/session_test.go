@@ -11,6 +11,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/rejoin-mcp/rejoin"
 	"github.com/rejoin-mcp/rejoin/client"
 )
 
@@ -43,6 +44,21 @@ func TestDoDecodesTheResult(t *testing.T) {
 	})
 }
 
+// The error of a call is what a handler of a server may return.
+func TestAGatewayReturnsTheErrorOfItsCall(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		want := &rejoin.Error{Code: -5, Message: "no", Data: json.RawMessage(`{"a":1}`)}
+		_, upstream := tool(t, rejoin.Config{}, func(context.Context, *rejoin.Handle) (any, error) { return nil, want })
+		behind := connect(t, upstream, client.Config{})
+		_, gateway := tool(t, rejoin.Config{}, func(ctx context.Context, _ *rejoin.Handle) (any, error) {
+			return nil, behind.Do(ctx, "tools/call", nil, nil)
+		})
+		var got *client.Error
+		require.ErrorAs(t, connect(t, gateway, client.Config{}).Do(t.Context(), "tools/call", nil, nil), &got)
+		require.Equal(t, want, got)
+	})
+}
+
 func TestNotifySaysWhetherTheServerTookIt(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		status := http.StatusAccepted
@@ -52,6 +68,23 @@ func TestNotifySaysWhetherTheServerTookIt(t *testing.T) {
 		sent := server.hits("POST", "notifications/x")
 		require.JSONEq(t, `{"jsonrpc":"2.0","method":"notifications/x","params":{"a":1}}`, sent[0].body)
 		require.Equal(t, "sid", sent[0].session)
+		raw := json.RawMessage(`{ "a": "<1>" }`)
+		for _, params := range []any{raw, &raw, []byte(raw)} {
+			require.NoError(t, s.Notify(t.Context(), "notifications/raw", params))
+		}
+		require.Len(t, server.hits("POST", "notifications/raw"), 3)
+		for _, h := range server.hits("POST", "notifications/raw") {
+			require.Contains(t, h.body, `"params":{ "a": "<1>" }}`, "JSON is sent as it is, byte by byte")
+		}
+		for _, params := range []any{nil, (*json.RawMessage)(nil), map[string]int(nil)} {
+			require.NoError(t, s.Notify(t.Context(), "notifications/none", params))
+		}
+		require.Len(t, server.hits("POST", "notifications/none"), 3)
+		for _, h := range server.hits("POST", "notifications/none") {
+			require.JSONEq(t, `{"jsonrpc":"2.0","method":"notifications/none"}`, h.body)
+		}
+		require.ErrorContains(t, s.Notify(t.Context(), "notifications/x", json.RawMessage(`{`)), "client: params: ")
+		require.Len(t, server.hits("POST", "notifications/x"), 1, "what is not JSON is not sent")
 		status = http.StatusBadRequest
 		var e *client.StatusError
 		require.ErrorAs(t, s.Notify(t.Context(), "notifications/x", nil), &e)

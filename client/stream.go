@@ -17,35 +17,36 @@ import (
 type stream struct {
 	s       *Session
 	name    string        // for traces; "": the standalone stream
-	at      position      // after the last event id, also of connections that carried none since
-	retry   time.Duration // what the server said last; negative: nothing
-	after   time.Duration // what its last refusal said, for one wait
+	at      position      // after the last event id, which may have come over an earlier connection
+	retry   time.Duration // the server's last retry; negative: none yet
+	pause   time.Duration // the Retry-After of the last refusal, for one wait
 	failed  int           // attempts in a row that brought nothing
-	since   time.Time     // of the first of them
+	since   time.Time     // when the first of them began
 	last    error         // how the last connection ended
-	quiet   int           // polls in a row that brought an event id and no message
+	idOnly  int           // polls in a row that brought an event id and no message
 	reached func(at position)
-	opened  func() // if set, is told of each answer to a poll, or that there is none
-	// take is given each message, and where it stands. It may wait. true: the stream is over.
+	polled  func() // if set, is called when a poll was answered, or could not be
+	// take gets each message, and the positions before and after it. It may block. It returns true if the stream is complete.
 	take func(m jsonrpc.Message, before, at position) bool
 }
 
 var (
-	// errEnded, never wrapped, means that the stream is to be asked for again.
+	// errEnded means that the stream is to be polled again. It is never wrapped.
 	errEnded   = errors.New("client: the stream ended")
 	errNothing = errors.New("client: the server ended the stream and sent nothing")
 )
 
-// read takes what one connection brings. nil: the stream is over.
+// read reads the events of one connection. It returns nil if the stream is complete, and errEnded if it is to be polled again.
 func (f *stream) read(ctx context.Context, a *answer) error {
 	defer a.close()
 	if a.kind != "text/event-stream" {
 		return fmt.Errorf("%w: Content-Type %q", ErrProtocol, a.kind)
 	}
-	start, from, plain, loud := time.Now(), f.at, false, false
+	start, from := time.Now(), f.at
+	messages, withoutID := false, false // some came; some of them had no event id
 	r := sse.NewReader(a, f.s.cfg.MaxEventBytes)
 	var err error
-	for over := false; err == nil && !over; {
+	for complete := false; err == nil && !complete; {
 		if a.idle = 0; f.at.id != "" || f.name == "" {
 			a.idle = f.s.cfg.IdleTimeout
 		}
@@ -54,12 +55,12 @@ func (f *stream) read(ctx context.Context, a *answer) error {
 			break
 		}
 		var message bool
-		message, over, err = f.event(e)
-		loud = loud || message
-		plain = plain || message && !e.HasID
+		message, complete, err = f.event(e)
+		messages = messages || message
+		withoutID = withoutID || message && !e.HasID
 	}
 	f.last = err
-	f.s.trace(TraceEvent{Kind: TraceEnd, Stream: f.name, Err: clean(err)})
+	f.s.trace(TraceEvent{Kind: TraceEnd, Stream: f.name, Err: unlessEOF(err)})
 	switch {
 	case err == nil:
 		a.drain()
@@ -71,19 +72,19 @@ func (f *stream) read(ctx context.Context, a *answer) error {
 	case errors.Is(err, ErrProtocol):
 		return err
 	}
-	// What kind of progress it was decides how soon the next poll may come. Messages with ids count by those: a server that repeats
-	// them makes none.
+	// How soon the next poll may come depends on the progress that this one made. Messages that have ids are progress only if the last id is a
+	// new one: a server that repeats events makes none.
 	moved := f.at.id != from.id
 	switch {
-	case plain, moved && loud:
-		f.failed, f.quiet = 0, 0
+	case withoutID, moved && messages:
+		f.failed, f.idOnly = 0, 0
 	case moved:
 		f.failed = 0
-		f.quiet++
+		f.idOnly++
 	case errors.Is(err, errIdle), time.Since(start) >= f.s.cfg.BackoffMax:
-		f.failed = 0 // the server held it: it knows the stream
+		f.failed = 0 // the server kept the connection open, so it knows the stream
 	default:
-		if err = clean(err); err == nil {
+		if err = unlessEOF(err); err == nil {
 			err = errNothing
 		}
 		return f.fail(err)
@@ -91,8 +92,8 @@ func (f *stream) read(ctx context.Context, a *answer) error {
 	return errEnded
 }
 
-// event takes one event, which is a message or is not.
-func (f *stream) event(e sse.Event) (message, over bool, err error) {
+// event handles one event, and reports whether it carried a message and whether the stream is complete.
+func (f *stream) event(e sse.Event) (message, complete bool, err error) {
 	if e.Retry >= 0 {
 		f.retry = e.Retry
 		f.s.trace(TraceEvent{Kind: TraceRetry, Stream: f.name, Wait: e.Retry})
@@ -106,29 +107,29 @@ func (f *stream) event(e sse.Event) (message, over bool, err error) {
 			f.at = position{before.n + 1, e.ID}
 		}
 	}
-	// Some servers keep a primer's data as {}.
+	// Some servers send {} as the data of a primer.
 	data := bytes.TrimSpace(e.Data)
 	if len(data) == 0 || string(data) == "{}" || e.Name != "" && e.Name != "message" {
 		if e.HasID {
-			f.reached(f.at) // first, so that whoever is told of it finds it in Token
+			f.reached(f.at) // before the trace: Config.Trace may rely on Token
 			f.s.trace(TraceEvent{Kind: TracePrimer, Stream: f.name, EventID: e.ID})
 		}
 		return false, false, nil
 	}
-	over, err = eachMessage(e.Data, func(m jsonrpc.Message, last bool) bool {
+	complete, err = eachMessage(e.Data, func(m jsonrpc.Message, last bool) bool {
 		f.s.trace(TraceEvent{Kind: TraceMessage, Stream: f.name, EventID: e.ID, Method: string(m.Method), Bytes: len(m.Raw)})
 		at := f.at
 		if !last {
-			at = before // of a batch, the id stands behind the last
+			at = before // the id counts after the last message of a batch
 		}
 		return f.take(m, before, at)
 	})
-	return err == nil, over, err
+	return err == nil, complete, err
 }
 
-// eachMessage passes one message or, as servers of 2025-03-26 may send, several to take, until that says that it is over. A batch is read twice
-// instead of being kept, since its messages may be many: once to see that it is right to its end.
-func eachMessage(raw []byte, take func(m jsonrpc.Message, last bool) (over bool)) (over bool, err error) {
+// eachMessage passes the message in raw to take, or each message of a batch (servers of 2025-03-26 may send one), until take returns true.
+// A batch may have many messages, so they are not kept: it is parsed once to see that all of it is valid, and a second time for take.
+func eachMessage(raw []byte, take func(m jsonrpc.Message, last bool) (complete bool)) (complete bool, err error) {
 	if !jsonrpc.IsBatch(raw) {
 		m, err := jsonrpc.Parse(raw, maxJSONDepth)
 		if err != nil {
@@ -143,28 +144,30 @@ func eachMessage(raw []byte, take func(m jsonrpc.Message, last bool) (over bool)
 		}
 	}
 	for m, err := range jsonrpc.Batch(raw, maxJSONDepth) {
-		if left--; err == nil && take(m, left == 0) { // it was right a moment ago
+		if left--; err == nil && take(m, left == 0) { // err is nil: the first pass has seen all
 			return true, nil
 		}
 	}
 	return false, nil
 }
 
-func clean(err error) error {
-	if err == io.EOF { //nolint:errorlint // a clean end, and io.ErrUnexpectedEOF is none
+// unlessEOF returns err, or nil if it is io.EOF: the connection ended cleanly.
+func unlessEOF(err error) error {
+	if err == io.EOF { //nolint:errorlint // never wrapped, and io.ErrUnexpectedEOF is another error
 		return nil
 	}
 	return err
 }
 
-// poll asks for the stream once. errEnded: ask again; nil: it is over; anything else: so is it, without a response.
+// poll asks for the stream once, and reads what comes. It returns errEnded if the stream is to be polled again, nil if it is complete, and
+// another error if it cannot be completed.
 //
 // Specification 2025-11-25, basic/transports, "Resumability and Redelivery": a GET with the last event id.
 func (f *stream) poll(ctx context.Context) error {
 	f.s.trace(TraceEvent{Kind: TracePoll, Stream: f.name, EventID: f.at.id})
 	a, err := f.s.do(ctx, http.MethodGet, acceptStream, nil, f.at.id)
-	if f.opened != nil {
-		f.opened()
+	if f.polled != nil {
+		f.polled()
 	}
 	if err != nil {
 		f.last = err
@@ -188,8 +191,8 @@ func (f *stream) poll(ctx context.Context) error {
 	switch {
 	case ctx.Err() != nil:
 		return context.Cause(ctx)
-	case passing(a.status):
-		f.after = retryAfter(a.header)
+	case transient(a.status):
+		f.pause = retryAfter(a.header)
 		return f.fail(err)
 	case f.at.id == "":
 		return err
@@ -199,8 +202,9 @@ func (f *stream) poll(ctx context.Context) error {
 	return err
 }
 
-// passing reports whether a refusal may be over the next time: also one of a connection that the server has not missed yet (409).
-func passing(status int) bool {
+// transient reports whether the same request may be accepted later. 409 is included: the server may not know yet that the old connection
+// is gone.
+func transient(status int) bool {
 	switch status {
 	case http.StatusConflict, http.StatusTooManyRequests, http.StatusRequestTimeout, http.StatusTooEarly:
 		return true

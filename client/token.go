@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// token is what another process needs to go on with a call.
+// token is what another process needs to continue a call.
 type token struct {
 	Format  int    `json:"f"`
 	Session string `json:"s,omitempty"`

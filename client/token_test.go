@@ -186,7 +186,7 @@ func TestATokenThatNoCallMadeIsRefused(t *testing.T) {
 			}
 		}
 		_, err := client.Resume(t.Context(), "nowhere", good, client.Config{})
-		require.ErrorContains(t, err, "no http or https URL")
+		require.ErrorContains(t, err, "not an http or https URL")
 	})
 }
 
@@ -218,7 +218,7 @@ func TestATokenStandsBeforeAnOpenQuestion(t *testing.T) {
 			_ = h.Notify("notifications/message", map[string]any{"n": 0})
 			_ = h.CloseStream(0) // the question comes on a resumed stream
 			var answer struct{ Name string }
-			if err := h.Request(ctx, "elicitation/create", map[string]any{}, &answer); err != nil {
+			if err := h.Ask(ctx, "elicitation/create", map[string]any{}, &answer); err != nil {
 				return nil, err
 			}
 			return map[string]any{"ok": answer.Name == "second"}, nil

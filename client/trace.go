@@ -11,10 +11,10 @@ const (
 	TracePoll    TraceKind = "poll"   // a stream is asked for, from EventID on ("": from now on)
 	TraceDelete  TraceKind = "delete" // the session is ended
 	TraceHead    TraceKind = "head"   // an answer has begun: Status
-	TracePrimer  TraceKind = "primer" // an event id without a message: EventID; Call.Token knows it already
+	TracePrimer  TraceKind = "primer" // an event id without a message: EventID, which Call.Token has already
 	TraceMessage TraceKind = "event"  // a message: EventID, Method ("" for a response), Bytes
 	TraceRetry   TraceKind = "retry"  // the server said when to come back: Wait
-	TraceEnd     TraceKind = "close"  // a connection has ended: Err, nil if cleanly
+	TraceEnd     TraceKind = "close"  // a connection has ended: Err, nil if it ended cleanly
 	TraceWait    TraceKind = "wait"   // the next poll comes after Wait
 )
 

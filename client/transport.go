@@ -16,18 +16,19 @@ import (
 	"time"
 	"unicode/utf8"
 
+	"github.com/rejoin-mcp/rejoin"
 	"github.com/rejoin-mcp/rejoin/internal/jsonrpc"
 )
 
 const (
-	maxRefusalBytes = 64 << 10 // of the body of an answer that is no answer
+	maxRefusalBytes = 64 << 10 // of the body of a refusal
 	maxJSONDepth    = 1000
 	maxFieldBytes   = 4096 // of an event id, and of a session id
 	maxRedirects    = 10
 )
 
-// sendable reports whether a text that a server gave can be a field of a request: it may not choose where the field ends, nor make the
-// request so large that nobody takes it.
+// sendable reports whether a text from a server can be sent back as a header field: it must not end the field, nor make the request so large
+// that servers refuse it.
 func sendable(text string) bool {
 	if len(text) > maxFieldBytes || !utf8.ValidString(text) {
 		return false
@@ -40,8 +41,8 @@ func sendable(text string) bool {
 	return true
 }
 
-// sameOrigin is a copy of c that follows redirects within an origin only, for net/http takes the session id along wherever they lead;
-// and only those that keep the method, for a POST that becomes a GET says nothing any more.
+// sameOrigin returns a copy of c that follows redirects only within an origin, because net/http would send the session id along, and only if
+// they keep the method, because a POST that becomes a GET loses its message.
 func sameOrigin(c *http.Client) *http.Client {
 	own := *c
 	own.CheckRedirect = func(req *http.Request, via []*http.Request) error {
@@ -67,7 +68,7 @@ func sameOrigin(c *http.Client) *http.Client {
 	return &own
 }
 
-// answer is an HTTP answer whose head has come.
+// answer is an HTTP response whose head has come.
 type answer struct {
 	status int
 	header http.Header
@@ -75,56 +76,57 @@ type answer struct {
 	body   io.ReadCloser
 	ctx    context.Context // of the request
 	cancel context.CancelCauseFunc
-	idle   time.Duration // how long a Read may take; 0: for ever
+	idle   time.Duration // how long a Read may take; 0: no limit
 }
 
-// Read is the body's, watched for silence: while nobody reads, it is ours. Its error is the cause, where the request's context has ended.
+// Read reads the body, and fails after idle. The time between two Reads does not count: that is the caller's delay. If the request's context
+// has ended, the error is its cause.
 func (a *answer) Read(p []byte) (int, error) {
 	if a.idle > 0 {
 		defer time.AfterFunc(a.idle, func() { a.cancel(errIdle) }).Stop()
 	}
 	n, err := a.body.Read(p)
-	if err != nil && err != io.EOF && a.ctx.Err() != nil { //nolint:errorlint // a Read's end is never wrapped
+	if err != nil && err != io.EOF && a.ctx.Err() != nil { //nolint:errorlint // io.EOF of a Read is never wrapped
 		err = context.Cause(a.ctx)
 	}
 	return n, err
 }
 
-// drain reads what little may follow a response, so that the connection can be used again.
+// drain reads the little that may follow a JSON-RPC response, so that the connection can be used again.
 func (a *answer) drain() {
 	defer time.AfterFunc(drainTime, func() { a.cancel(nil) }).Stop()
-	_, _ = io.CopyN(io.Discard, a.body, maxRefusalBytes) // else it is closed
+	_, _ = io.CopyN(io.Discard, a.body, maxRefusalBytes) // after an error the connection is closed, which is fine
 }
 
 func (a *answer) close() {
 	a.cancel(nil)
-	_ = a.body.Close() // nothing more is wanted
+	_ = a.body.Close() // what was needed has been read
 }
 
-// unsentError is of a request that never left.
+// unsentError means that no byte of a request was sent.
 type unsentError struct{ error }
 
 func (e unsentError) Unwrap() error { return e.error }
 
-// watched is a body that says whether anybody has read of it. net/http sends a POST a second time (by GetBody) only if it knows that
-// nothing of it was written, or that the server redirects it or refused its HTTP/2 stream unread.
-type watched struct {
+// watchedBody is a request body that notes whether it was read. net/http sends a POST a second time (by GetBody) only if it knows that
+// nothing of it was written, that the server redirects it, or that the server refused its HTTP/2 stream unread.
+type watchedBody struct {
 	*bytes.Reader
 
 	read *atomic.Bool
 }
 
-func (w watched) Read(p []byte) (int, error) {
+func (w watchedBody) Read(p []byte) (int, error) {
 	w.read.Store(true)
 	return w.Reader.Read(p)
 }
 
-func (w watched) WriteTo(to io.Writer) (int64, error) {
+func (w watchedBody) WriteTo(to io.Writer) (int64, error) {
 	w.read.Store(true)
 	return w.Reader.WriteTo(to)
 }
 
-func (watched) Close() error { return nil }
+func (watchedBody) Close() error { return nil }
 
 // do sends a request and waits for the head of its answer.
 func (s *Session) do(ctx context.Context, method, accept string, body []byte, cursor string) (*answer, error) {
@@ -138,18 +140,18 @@ func (s *Session) do(ctx context.Context, method, accept string, body []byte, cu
 	}
 	if body != nil {
 		req.ContentLength = int64(len(body))
-		req.GetBody = func() (io.ReadCloser, error) { return watched{bytes.NewReader(body), &sent}, nil }
-		req.Body = watched{bytes.NewReader(body), &sent}
+		req.GetBody = func() (io.ReadCloser, error) { return watchedBody{bytes.NewReader(body), &sent}, nil }
+		req.Body = watchedBody{bytes.NewReader(body), &sent}
 	}
 	h := req.Header
-	h.Set("Accept-Encoding", "identity") // a compressed answer has no bound
+	h.Set("Accept-Encoding", "identity") // a compressed answer may become larger without a bound
 	if accept != "" {
 		h.Set("Accept", accept)
 	}
 	if body != nil {
 		h.Set("Content-Type", "application/json")
 	}
-	id, version := s.names()
+	id, version := s.identity()
 	if id != "" {
 		h["Mcp-Session-Id"] = []string{id}
 	}
@@ -164,7 +166,7 @@ func (s *Session) do(ctx context.Context, method, accept string, body []byte, cu
 	}
 	res, err := s.http.Do(req) //nolint:bodyclose // answer.close does
 	if err != nil {
-		err = plain(ctx, err)
+		err = withoutURL(ctx, err)
 		cancel(nil)
 		if !sent.Load() {
 			err = unsentError{err}
@@ -172,7 +174,7 @@ func (s *Session) do(ctx context.Context, method, accept string, body []byte, cu
 		return nil, err
 	}
 	contentType, _ := field(res.Header, "Content-Type")
-	kind, _, _ := mime.ParseMediaType(contentType) // "" is none
+	kind, _, _ := mime.ParseMediaType(contentType) // "" if there is none
 	a := &answer{status: res.StatusCode, header: res.Header, kind: kind, body: res.Body, ctx: ctx, cancel: cancel}
 	if c := res.Header.Get("Content-Encoding"); (c != "" || res.Uncompressed) && !strings.EqualFold(c, "identity") {
 		a.close()
@@ -183,26 +185,26 @@ func (s *Session) do(ctx context.Context, method, accept string, body []byte, cu
 	return a, nil
 }
 
-// field is the value of a field that has one. A proxy may have sent it twice, or joined two lines by a comma (RFC 9110, 5.3): equal values count
-// as one. A single line that is something else stands for itself, since a server's own id may have a comma. False: there are lines that differ.
+// field is the value of a header field that should have one. A proxy may have sent it twice, or joined two lines with a comma (RFC 9110, 5.3):
+// equal values count as one. Any other single line is the value, since a server's id may have a comma in it. It returns false if lines differ.
 func field(h http.Header, name string) (string, bool) {
 	lines := h.Values(name)
 	if len(lines) == 0 {
 		return "", true
 	}
 	value := lines[0]
-	if first, rest, more := strings.Cut(value, ","); more && same(strings.TrimSpace(first), strings.Split(rest, ",")) {
+	if first, rest, more := strings.Cut(value, ","); more && allEqual(strings.TrimSpace(first), strings.Split(rest, ",")) {
 		value = strings.TrimSpace(first)
 	}
 	for _, line := range lines[1:] {
-		if line != lines[0] && !same(value, strings.Split(line, ",")) {
+		if line != lines[0] && !allEqual(value, strings.Split(line, ",")) {
 			return "", false
 		}
 	}
 	return value, true
 }
 
-func same(value string, parts []string) bool {
+func allEqual(value string, parts []string) bool {
 	for _, part := range parts {
 		if strings.TrimSpace(part) != value {
 			return false
@@ -211,8 +213,8 @@ func same(value string, parts []string) bool {
 	return true
 }
 
-// plain takes the URL, which may be secret, off an error of net/http, and says why a context ended.
-func plain(ctx context.Context, err error) error {
+// withoutURL removes the URL, which may be secret, from an error of net/http. If ctx has ended, it returns the cause.
+func withoutURL(ctx context.Context, err error) error {
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
 	}
@@ -222,11 +224,11 @@ func plain(ctx context.Context, err error) error {
 	return err
 }
 
-// refused makes an error of an answer that is a refusal. It takes no longer than patience.
+// refused makes an error of a refusal. It takes at most shortTimeout.
 func (s *Session) refused(a *answer) error {
 	e := &StatusError{Status: a.status}
-	defer time.AfterFunc(patience, func() { a.cancel(errIdle) }).Stop()
-	raw, _ := io.ReadAll(io.LimitReader(a, maxRefusalBytes)) // what there is of it
+	defer time.AfterFunc(shortTimeout, func() { a.cancel(errIdle) }).Stop()
+	raw, _ := io.ReadAll(io.LimitReader(a, maxRefusalBytes)) // what came before an error is used
 	if m, err := jsonrpc.Parse(raw, maxJSONDepth); err == nil && m.Kind == jsonrpc.Failure {
 		e.Err = decodeError(m.Err)
 	}
@@ -239,15 +241,15 @@ func (s *Session) refused(a *answer) error {
 func decodeError(raw []byte) *Error {
 	e := new(Error)
 	if json.Unmarshal(raw, e) != nil {
-		return &Error{Code: -32603, Message: "malformed error"}
+		return &Error{Code: rejoin.CodeInternal, Message: "malformed error"}
 	}
 	return e
 }
 
-// byteOrderMark may stand before JSON (RFC 8259, 8.1), as before a stream.
+// byteOrderMark may stand before JSON (RFC 8259, 8.1) and before a stream.
 var byteOrderMark = []byte("\xef\xbb\xbf")
 
-// readAll reads a body that is no stream.
+// readAll reads a body in plain JSON.
 func readAll(a *answer, limit int) ([]byte, error) {
 	raw, err := io.ReadAll(io.LimitReader(a, int64(limit)+1))
 	switch {
@@ -259,8 +261,8 @@ func readAll(a *answer, limit int) ([]byte, error) {
 	return bytes.TrimPrefix(raw, byteOrderMark), nil
 }
 
-// tell sends a notification or an answer.
-func (s *Session) tell(ctx context.Context, body []byte) error {
+// send sends a notification or an answer.
+func (s *Session) send(ctx context.Context, body []byte) error {
 	a, err := s.do(ctx, http.MethodPost, acceptBoth, body, "")
 	if err != nil {
 		return err

@@ -16,10 +16,10 @@ import (
 // bridges are the servers of both SDKs.
 var bridges = map[string]func(tools) rejoin.App{"go-sdk": bridgedGoSDK, "mcp-go": bridgedMCPGo}
 
-// eachBridge runs cases with a client of a server of each SDK.
+// eachBridge runs each case with the client and a server of each SDK behind its bridge.
 func eachBridge(t *testing.T, with program, cases map[string]func(*testing.T, program)) {
 	for server, app := range bridges {
-		client := with // of its own for each: they run later
+		client := with // each case gets its own copy, because cases run later
 		client.app = app
 		for name, run := range cases {
 			t.Run(server+" "+name, func(t *testing.T) {
@@ -30,14 +30,14 @@ func eachBridge(t *testing.T, with program, cases map[string]func(*testing.T, pr
 	}
 }
 
-// Clients poll a bridged server as they poll rejoin's own, whether it serves their era only or both. What its SDK tells them outside
-// of calls is on the standalone stream.
+// Clients poll a bridged server as they poll rejoin's own app, whether it serves their era only or both. What its SDK sends outside of calls
+// comes on the standalone stream.
 func TestEarlierGoSDKPollsBridges(t *testing.T) {
 	t.Parallel()
 	for _, client := range []program{
-		{command: []string{build(t, "gosdk", "v1.6.1.mod")}, eras: rejoin.Both},
+		{command: []string{build(t, "gosdk", "v1.6.1.mod")}, eras: rejoin.EraBoth},
 		{command: []string{build(t, "gosdk", "go.mod")}, probes: true}, // v1.7.0
-		{command: []string{build(t, "gosdk", "v1.8.0.mod"), "-version", "2025-11-25"}, eras: rejoin.Both},
+		{command: []string{build(t, "gosdk", "v1.8.0.mod"), "-version", "2025-11-25"}, eras: rejoin.EraBoth},
 	} {
 		client.version, client.listens, client.cursor = "2025-11-25", true, true
 		t.Run(filepath.Base(client.command[0]), func(t *testing.T) {
@@ -59,15 +59,15 @@ func TestMCPGoPollsBridges(t *testing.T) {
 	path := build(t, "mcpgo", "go.mod")
 	eachBridge(t, program{command: []string{path}, version: "2025-11-25", probes: true},
 		map[string]func(*testing.T, program){"falls back": caseConnects, "polls after it fell back": casePolls})
-	eachBridge(t, program{command: []string{path, "-legacy"}, version: "2025-11-25", eras: rejoin.Both},
+	eachBridge(t, program{command: []string{path, "-legacy"}, version: "2025-11-25", eras: rejoin.EraBoth},
 		map[string]func(*testing.T, program){"connects": caseConnects, "polls": casePolls, "fails": caseFails, "asks": caseAsks})
-	eachBridge(t, program{command: []string{path, "-listen"}, version: "2025-11-25", listens: true, eras: rejoin.Both},
+	eachBridge(t, program{command: []string{path, "-listen"}, version: "2025-11-25", listens: true, eras: rejoin.EraBoth},
 		map[string]func(*testing.T, program){
 			"grows": caseGrows, "idle": func(t *testing.T, client program) { caseIdle(t, client, 2) },
 		})
 }
 
-// Where the modern era is offered, clients of both eras take it.
+// If the modern era is offered, clients of both eras use it.
 func TestModernClientsOfBridges(t *testing.T) {
 	t.Parallel()
 	for name, command := range map[string][]string{
@@ -77,13 +77,13 @@ func TestModernClientsOfBridges(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			eachBridge(t, program{command: command, version: "2026-07-28", eras: rejoin.Both},
+			eachBridge(t, program{command: command, version: "2026-07-28", eras: rejoin.EraBoth},
 				map[string]func(*testing.T, program){"modern": caseModern, "last messages": caseLastMessages})
 		})
 	}
 }
 
-// caseLastMessages: what a tool sends right before it returns arrives too.
+// caseLastMessages: messages that a tool sends right before it returns arrive too.
 func caseLastMessages(t *testing.T, client program) {
 	const calls = 50
 	p := start(t, client, rejoin.Config{}, tools{
@@ -101,7 +101,7 @@ func caseLastMessages(t *testing.T, client program) {
 	require.Len(t, p.texts("progress", "short"), 3*calls)
 }
 
-// caseGrows: what the SDK tells all its clients comes once, on the standalone stream, also to a client that was away.
+// caseGrows: a notification of the SDK to all its clients comes once, on the standalone stream, also to a client that was disconnected.
 func caseGrows(t *testing.T, client program) {
 	handles, release := make(chan hand, 1), make(chan struct{})
 	p := start(t, client, rejoin.Config{}, tools{
@@ -126,8 +126,7 @@ func caseGrows(t *testing.T, client program) {
 	require.Len(t, p.texts("changed", ""), 1)
 }
 
-// caseModern: a call, its progress and its failure, a question by way of the call's result, and a change of which the client is told
-// because it asked for it.
+// caseModern: a call, its progress and its failure, a question in the result of a call, and a change that the client has subscribed to.
 func caseModern(t *testing.T, client program) {
 	release := make(chan struct{})
 	p := start(t, client, rejoin.Config{}, tools{
@@ -149,7 +148,7 @@ func caseModern(t *testing.T, client program) {
 		},
 	})
 	p.order(t, "call long")
-	p.requireSeen(t, "progress", "long", "1", "2", "3") // while it runs
+	p.requireSeen(t, "progress", "long", "1", "2", "3") // while the call runs
 	close(release)
 	p.requireSeen(t, "result", "long", "done")
 	p.order(t, "call fail")

@@ -25,7 +25,7 @@ import (
 	"github.com/rejoin-mcp/rejoin/bridge/gosdk"
 )
 
-// router serves every tenant's /{tenant}/mcp, behind a middleware that sets the user as its middleware does.
+// router serves /{tenant}/mcp for every tenant, behind a middleware that sets the user in the router's usual way.
 type router struct {
 	mount        func(srv *rejoin.Server) http.Handler
 	user, tenant func(ctx context.Context) string // how a tool reads them
@@ -90,10 +90,10 @@ func valueOfUser(ctx context.Context) string {
 	return user
 }
 
-// Two hundred users of as many tenants have a tool each of a bridged server run at once. Their requests end, hundreds of others get
-// what the router recycles, and meanwhile the tools look who called them. Each must find its own user and tenant, in whatever way it asks.
+// Two hundred users of as many tenants run a tool of a bridged server at once. Their requests end, and hundreds of other requests get what the
+// router recycles. Meanwhile the tools look up who called them. Each must find its own user and tenant, by every way to ask.
 func TestBridgedToolsKnowTheirUsers(t *testing.T) {
-	gin.SetMode(gin.ReleaseMode) // what gin says in other modes, it says on stdout
+	gin.SetMode(gin.ReleaseMode) // in other modes gin writes to stdout
 	for name, bridge := range map[string]sdk{"go-sdk": goSDK, "mcp-go": mcpGo} {
 		for router, r := range bridgedRouters {
 			t.Run(name+" "+router, func(t *testing.T) {
@@ -143,7 +143,7 @@ func bridgedUsers(t *testing.T, bridge sdk, r router) {
 	for i, u := range booths[:users] {
 		calls.Go(func() { cursors[i] = u.trip(http.MethodPost, callOf(1), "").cursor() })
 	}
-	calls.Wait() // all are let go
+	calls.Wait() // until all calls are disconnected
 	noise.Go(func() { close(release) })
 	for i, u := range booths {
 		noise.Go(func() {

@@ -18,8 +18,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// booth is a server over in-memory pipes inside a bubble, and a client that knows nothing of MCP but the headers: in here nothing is
-// slow, and that somebody waits for ever can be seen.
+// booth is a server over in-memory pipes inside a bubble, and a client that knows nothing of MCP but the headers. In a bubble nothing is slow,
+// and waiting for ever is detected.
 type booth struct {
 	*testing.T
 	handler http.Handler
@@ -64,7 +64,7 @@ func (p *pipes) dial(ctx context.Context, _, _ string) (net.Conn, error) {
 	}
 }
 
-// tcp is a pipe that says it is a socket: net/http tells handlers their address.
+// tcp is a pipe with the address of a socket: net/http tells handlers their address.
 type tcp struct {
 	net.Conn
 	addr net.Addr
@@ -87,27 +87,27 @@ func open(t *testing.T, h http.Handler) *booth {
 	return b
 }
 
-// transport is one that ends with the test.
+// transport returns a transport that ends with the test.
 func (b *booth) transport() *http.Transport {
 	t := &http.Transport{DialContext: b.pipes.dial}
 	b.Cleanup(t.CloseIdleConnections)
 	return t
 }
 
-// flight is one request and what has come back so far.
+// flight is one request and the part of its response that has come so far.
 type flight struct {
 	cut    context.CancelFunc // breaks the connection
-	read   func()             // reads what is after the head
-	headed chan struct{}      // the head is there
+	read   func()             // lets the body be read
+	headed chan struct{}      // closed when the head has come
 	ended  chan struct{}
 	mu     sync.Mutex
 	status int
 	header http.Header
 	body   []byte
-	err    error // why there is no more
+	err    error // the error of reading; io.EOF at a clean end
 }
 
-// fly sends a request, and returns when nothing moves any more.
+// fly sends a request, and returns when all goroutines of the bubble are blocked.
 func (b *booth) fly(method, body, cursor string) *flight {
 	f := b.depart(method, body, cursor)
 	f.read()
@@ -115,7 +115,7 @@ func (b *booth) fly(method, body, cursor string) *flight {
 	return f
 }
 
-// trip sends a request and returns when its answer has ended. Unlike fly, many goroutines may do so at once.
+// trip sends a request and returns when its response has ended. Unlike fly, several goroutines may call it at once.
 func (b *booth) trip(method, body, cursor string) *flight {
 	f := b.depart(method, body, cursor)
 	f.read()
@@ -123,7 +123,7 @@ func (b *booth) trip(method, body, cursor string) *flight {
 	return f
 }
 
-// stall sends a request and reads no more than the head of its answer.
+// stall sends a request and reads only the head of its response.
 func (b *booth) stall(body string) *flight {
 	f := b.depart(http.MethodPost, body, "")
 	<-f.headed
@@ -195,14 +195,14 @@ func (f *flight) String() string {
 	return fmt.Sprintf("%d %v %v: %s", f.status, f.header, f.err, f.body)
 }
 
-// code is the status; 0: there was no answer.
+// code is the status; 0: no response has come.
 func (f *flight) code() int {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return f.status
 }
 
-// events are the events so far. Unlike rejoin, the SDKs write event names too, and mcp-go lines that end with \r\n.
+// events are the events so far. Unlike rejoin, the SDKs also write other event names, and mcp-go ends lines with \r\n.
 func (f *flight) events() []event {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -219,7 +219,7 @@ func (f *flight) cursor() (id string) {
 	return id
 }
 
-// told lists the messages of the notifications so far, in order.
+// told returns the messages of the notifications so far, in order.
 func (f *flight) told() (texts []string) {
 	for _, e := range f.events() {
 		if m := noticeOf(e.data); m.Method != "" {
@@ -263,17 +263,17 @@ func (b *booth) connect() {
 	require.Equal(b, http.StatusAccepted, f.code(), "%v", f)
 }
 
-// reconnect opens another session, as the user of the first and at the first path.
+// reconnect opens another session for the user of the first one, at the first path.
 func (b *booth) reconnect() {
 	b.Helper()
 	b.path, b.header = "/mcp", http.Header{"X-User": {"Bob"}}
 	b.connect()
 }
 
-// call calls the one tool, with the number as the request's id and as its progress token.
+// call calls the only tool, with n as the request's id and as its progress token.
 func (b *booth) call(n int) *flight { return b.fly(http.MethodPost, callOf(n), "") }
 
-// ping asks for a sign of life, and waits for it.
+// ping sends a ping and requires its answer.
 func (b *booth) ping() {
 	res, err := b.http.Do(b.request(context.WithoutCancel(b.Context()), http.MethodPost, `{"jsonrpc":"2.0","id":"p","method":"ping"}`))
 	require.NoError(b, err)
@@ -285,7 +285,7 @@ func callOf(n int) string {
 	return fmt.Sprintf(`{"jsonrpc":"2.0","id":%d,"method":"tools/call","params":{"name":"work","arguments":{},"_meta":{"progressToken":%d}}}`, n, n)
 }
 
-// listen opens the standalone stream, or resumes a stream.
+// listen requests the standalone stream, or resumes a stream.
 func (b *booth) listen(cursor string) *flight { return b.fly(http.MethodGet, "", cursor) }
 
 func (b *booth) end() *flight { return b.fly(http.MethodDelete, "", "") }

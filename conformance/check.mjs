@@ -1,11 +1,11 @@
-// Judges what the suite wrote: every check that a scenario is known to make must be there, as often as it is known to, with SUCCESS.
+// Checks the results that the suite wrote: every check that a scenario is known to make must be there, as often as expected, with SUCCESS.
 //
 //   node check.mjs <results> <revision|client> [<expected failures>]
 //
-// The suite ends well where it could not test something (INFO, SKIPPED), and where it did not run a scenario at all.
-// Here both fail, and so does a scenario that is not known. The file of expected failures is the suite's, with a comment at each
-// entry: "# <revision> <status>: <reason>". A check that is listed must have that status once at least, and no other but SUCCESS. One
-// line per check; the exit code is 1 if any of them is not as expected.
+// The suite succeeds also if it could not test something (INFO, SKIPPED), or did not run a scenario at all. Here both are failures, and so is
+// an unknown scenario. The file of expected failures has the suite's format, with a comment at each entry: "# <revision> <status>: <reason>".
+// A listed check must have that status at least once, and otherwise SUCCESS. The output is a line for each check. The exit code is 1 if a
+// check is not as expected.
 
 import { existsSync, readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
@@ -18,7 +18,7 @@ if (!scenarios) {
   process.exit(1);
 }
 
-// Not checks: the suite's record of the exchange, always INFO. With another status they are checks.
+// The suite's record of the exchange, always with INFO: not checks. With another status they are checks.
 const trace = new Set([
   ...['outgoing-request', 'incoming-response', 'incoming-sse-event', 'stream-closed'],
   ...['incoming-request', 'outgoing-response', 'outgoing-sse-event', 'outgoing-stream-close', 'server-info'], // of a client
@@ -31,7 +31,7 @@ function report(ok, scenario, id, text) {
   console.log(`${ok ? 'ok  ' : 'FAIL'} ${scenario}: ${id}: ${text}`);
 }
 
-// readExceptions gives the status of each check of this revision that is not expected to succeed, by "scenario:check".
+// readExceptions returns the expected status of each check of this revision that does not succeed, by "scenario:check".
 function readExceptions() {
   const exceptions = new Map();
   const lines = file ? readFileSync(file, 'utf8').split('\n') : [];
@@ -46,7 +46,7 @@ function readExceptions() {
   return exceptions;
 }
 
-// scenarioOf takes the time, and the prefix that the suite adds, off the name of a result.
+// scenarioOf removes the time, and the prefix that the suite adds, from the name of a result.
 const scenarioOf = (name) => name.replace(/-\d{4}-\d{2}-\d{2}T[\d-]+Z$/, '').replace(/^server-/, '');
 
 function judge(scenario) {

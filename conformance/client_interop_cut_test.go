@@ -24,17 +24,17 @@ import (
 
 var errCut = errors.New("connection reset by the test")
 
-// scissors is a network that breaks a connection, once each time that it is told to, in the middle of an answer.
+// scissors is a network that breaks a connection in the middle of a response, once each time that a test asks for it.
 type scissors struct {
 	mu    sync.Mutex
-	on    string // what a request must hold for its connection to be cut; "": none is
-	limit int    // so much of the answer comes through; negative: all up to text, and what comes with it
+	on    string // a request must contain it for its connection to be cut; "": none is
+	limit int    // so many bytes of the response come through; negative: everything up to text, and what comes with it
 	text  string
-	conn  *snipped // that is being cut
-	seen  []byte   // of the answer
+	conn  *snipped // the one that is being cut
+	seen  []byte   // the part of the response that came through
 	cut   bool
-	next  func()        // what follows a cut; nil: nothing
-	late  time.Duration // after which the server learns of a cut
+	next  func()        // called after a cut, if not nil
+	late  time.Duration // after this time the server learns of a cut
 	last  map[string]*snipped
 }
 
@@ -50,10 +50,10 @@ func (s *scissors) dial(
 	}
 }
 
-// cutAt has the answer to the next such request end after so many bytes.
+// cutAt cuts the response to the next request that contains on, after limit bytes.
 func (s *scissors) cutAt(on string, limit int) { s.arm(on, limit, "") }
 
-// cutAfter has it end after the piece that brings a text.
+// cutAfter cuts it after the piece that has a text.
 func (s *scissors) cutAfter(on, text string) { s.arm(on, -1, text) }
 
 func (s *scissors) arm(on string, limit int, text string) {
@@ -62,7 +62,7 @@ func (s *scissors) arm(on string, limit int, text string) {
 	s.on, s.limit, s.text, s.conn, s.seen, s.cut = on, limit, text, nil, nil, false
 }
 
-// cutNow breaks the connection of the last such request.
+// cutNow breaks the connection of the last request that contained method.
 func (s *scissors) cutNow(method string) {
 	s.mu.Lock()
 	c := s.last[method]
@@ -70,7 +70,7 @@ func (s *scissors) cutNow(method string) {
 	_ = c.Close()
 }
 
-// isCut reports whether what was wanted last has happened, and what came through until then. Otherwise it will not any more.
+// isCut reports whether the cut has happened, and what came through before. After that it does not happen any more.
 func (s *scissors) isCut() (bool, []byte) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -78,7 +78,7 @@ func (s *scissors) isCut() (bool, []byte) {
 	return s.cut, s.seen
 }
 
-// pass says how many bytes come through that a connection has brought.
+// pass returns how many of the bytes come through that a connection has received.
 func (s *scissors) pass(c *snipped, p []byte) (n int, cut bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -98,14 +98,14 @@ func (s *scissors) pass(c *snipped, p []byte) (n int, cut bool) {
 	return s.limit - before, true
 }
 
-// snipped is a connection of a client.
+// snipped is a connection of a client that can be cut.
 type snipped struct {
 	net.Conn
 	s   *scissors
 	cut atomic.Bool
 }
 
-// Close of one that is cut comes when the server learns of it.
+// Close closes the connection. If it was cut, the server learns of that later.
 func (c *snipped) Close() error {
 	if c.cut.Load() {
 		return nil
@@ -134,7 +134,7 @@ func (c *snipped) Read(p []byte) (int, error) {
 		return n, err
 	}
 	c.cut.Store(true)
-	go func() { _, _ = io.Copy(io.Discard, c.Conn) }() // as a network that is gone takes it, for a while
+	go func() { _, _ = io.Copy(io.Discard, c.Conn) }() // for a while the network still takes what the server sends
 	time.AfterFunc(c.s.late, func() { _ = c.Conn.Close() })
 	if c.s.next != nil {
 		next := c.s.next
@@ -144,8 +144,8 @@ func (c *snipped) Read(p []byte) (int, error) {
 	return n, errCut
 }
 
-// The connection of a call breaks at each byte of the answer's body, and at some of its head. With an event id the call goes on, and each message comes once; without
-// one nobody knows whether it ran, and it is not sent again.
+// The connection of a call breaks at each byte of the response's body, and at some of its head. With an event id the call goes on, and each
+// message comes once. Without an id it is unknown whether the call ran, and it is not sent again.
 func TestClientIsCutAtEachByte(t *testing.T) {
 	for _, s := range houses() {
 		t.Run(s.name, func(t *testing.T) {
@@ -155,7 +155,7 @@ func TestClientIsCutAtEachByte(t *testing.T) {
 					v.cutAt(`"tools/call"`, n)
 					told, text, err := v.call()
 					cut, seen := v.isCut()
-					elapse(time.Minute) // what has been given up here has ended there
+					elapse(time.Minute) // by then the connections that the client gave up have ended at the server
 					require.Equal(t, calls, v.calls.Load(), "byte %d: sent once", n)
 					where := fmt.Sprintf("byte %d, after %q: %v", n, seen[max(0, len(seen)-40):], err)
 					if !cut {
@@ -177,11 +177,11 @@ func TestClientIsCutAtEachByte(t *testing.T) {
 	}
 }
 
-// The same for the connection with which the client comes back, and comes back again.
+// The same for the connection of the first poll, and for the one after that.
 func TestClientIsCutAgain(t *testing.T) {
 	for _, s := range houses() {
 		if s.kind == forgets {
-			continue // nobody comes back
+			continue // the client does not poll
 		}
 		t.Run(s.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -204,7 +204,7 @@ func TestClientIsCutAgain(t *testing.T) {
 	}
 }
 
-// A server may hold a connection for alive that has long been cut, and refuse another one until it knows better (go-sdk: 409).
+// A server may not notice for a while that a connection was cut, and refuse another one until then (go-sdk: 409).
 func TestClientIsCutAndTheServerDoesNotKnow(t *testing.T) {
 	for _, s := range houses() {
 		if s.kind == forgets {
@@ -223,7 +223,7 @@ func TestClientIsCutAndTheServerDoesNotKnow(t *testing.T) {
 	}
 }
 
-// slowly is a tool that says two things, and takes its time.
+// slowly is a tool that reports progress twice, and takes its time.
 func slowly(d desk) string {
 	for _, message := range []string{"one", "two"} {
 		_ = d.progress(message)
@@ -232,7 +232,7 @@ func slowly(d desk) string {
 	return "done"
 }
 
-// requireDone checks what came of a call that was cut.
+// requireDone checks what came of a call whose connection was cut.
 func requireDone(t *testing.T, k kind, told []string, text string, err error, where ...any) {
 	t.Helper()
 	require.NoError(t, err, where...)
@@ -240,18 +240,18 @@ func requireDone(t *testing.T, k kind, told []string, text string, err error, wh
 	if want := []string{"one", "two"}; k != repeats || len(told) == 2 {
 		require.Equal(t, want, told, where...)
 	} else {
-		require.Equal(t, want[:len(told)], told, where...) // it loses what its tools say while nobody is connected
+		require.Equal(t, want[:len(told)], told, where...) // such servers lose what their tools send while the client is disconnected
 	}
 }
 
-// whole are the events of an answer that have come whole.
+// whole returns the events that have come whole.
 func whole(seen []byte) []event {
 	res, err := http.ReadResponse(bufio.NewReader(bytes.NewReader(seen)), nil)
 	if err != nil {
 		return nil
 	}
 	defer res.Body.Close()
-	body, _ := io.ReadAll(res.Body) // as far as it goes
+	body, _ := io.ReadAll(res.Body) // up to the cut
 	body = bytes.ReplaceAll(body, []byte("\r\n"), []byte("\n"))
 	end := bytes.LastIndex(body, []byte("\n\n"))
 	if end < 0 {
@@ -265,7 +265,7 @@ func hasID(seen []byte) bool {
 	return slices.ContainsFunc(whole(seen), func(e event) bool { return e.id != "" })
 }
 
-// isAnswered reports whether the response has.
+// isAnswered reports whether the response of the call has come whole.
 func isAnswered(seen []byte) bool {
 	return slices.ContainsFunc(whole(seen), func(e event) bool { return messageOf(e.data).isResponse() })
 }

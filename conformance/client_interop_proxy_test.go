@@ -20,14 +20,14 @@ import (
 	"github.com/rejoin-mcp/rejoin/client"
 )
 
-// proxy forwards TCP connections to a server. It resets the first one that carries a call, on both sides and at once, when the answer holds a
+// proxy forwards TCP connections to a server. It resets the first connection with a call, on both sides, as soon as the response contains a
 // text.
 type proxy struct {
 	net.Listener
 	server string
 	text   string
 	once   sync.Once
-	cut    chan struct{} // closed by then
+	cut    chan struct{} // closed after the reset
 }
 
 func newProxy(t *testing.T, server, text string) *proxy {
@@ -56,7 +56,7 @@ func (p *proxy) forward(near *net.TCPConn) {
 	far := c.(*net.TCPConn)
 	defer far.Close()
 	var called atomic.Bool
-	go func() { // what the client says
+	go func() { // from the client to the server
 		_, _ = io.Copy(writer(func(b []byte) (int, error) {
 			if bytes.Contains(b, []byte(`"tools/call"`)) {
 				called.Store(true)
@@ -73,7 +73,7 @@ func (p *proxy) forward(near *net.TCPConn) {
 		}
 		p.once.Do(func() {
 			for _, conn := range []*net.TCPConn{near, far} {
-				_ = conn.SetLinger(0) // a reset, not an end
+				_ = conn.SetLinger(0) // a reset, not a clean end
 				_ = conn.Close()
 			}
 			close(p.cut)
@@ -86,7 +86,7 @@ type writer func([]byte) (int, error)
 
 func (w writer) Write(b []byte) (int, error) { return w(b) }
 
-// await returns when something has happened, or the test is over.
+// await waits until ch is closed, or the test is over.
 func await(t *testing.T, ch <-chan struct{}) {
 	select {
 	case <-ch:
@@ -94,8 +94,8 @@ func await(t *testing.T, ch <-chan struct{}) {
 	}
 }
 
-// A proxy that resets the connection in the middle of a call, on real sockets: where the server gives event ids the call goes on and ends
-// with its result, otherwise it may have run. It is sent once in any case.
+// A proxy resets the connection in the middle of a call, on real sockets. If the server gives event ids, the call goes on and ends with its
+// result; otherwise it may have run. In both cases it is sent once.
 func TestClientBehindAProxyThatResets(t *testing.T) {
 	for _, h := range houses() {
 		t.Run(strings.ReplaceAll(h.name, " ", "_"), func(t *testing.T) {
@@ -105,7 +105,7 @@ func TestClientBehindAProxyThatResets(t *testing.T) {
 			handler := h.mount(t, func(d desk) string {
 				calls.Add(1)
 				_ = d.progress("one")
-				await(t, begun) // a reset takes back what was not read
+				await(t, begun) // a reset discards what was not read
 				_ = d.progress("two")
 				_ = d.progress("three")
 				await(t, p.cut)
@@ -123,7 +123,7 @@ func TestClientBehindAProxyThatResets(t *testing.T) {
 				HTTP: &http.Client{Transport: transport}, Backoff: 20 * time.Millisecond, Attempts: 1000, Logger: slog.New(slog.DiscardHandler),
 			})
 			require.NoError(t, err)
-			t.Cleanup(func() { _ = s.Close(context.WithoutCancel(ctx)) }) // some servers end sessions by themselves
+			t.Cleanup(func() { _ = s.Close(context.WithoutCancel(ctx)) }) // some servers end sessions themselves
 			c, err := s.Start(ctx, "tools/call", map[string]any{
 				"name": "work", "arguments": map[string]any{}, "_meta": map[string]any{"progressToken": "t"},
 			})
@@ -147,7 +147,7 @@ func TestClientBehindAProxyThatResets(t *testing.T) {
 			}
 			require.NoError(t, err)
 			require.Equal(t, "done", result.Content[0].Text)
-			if h.kind == repeats { // what was said while nobody was connected may be lost
+			if h.kind == repeats { // what was sent while the client was away may be lost
 				told = slices.DeleteFunc(told, func(m string) bool { return m == "four" })
 				require.Equal(t, []string{"one", "two", "three"}, told)
 				return

@@ -20,18 +20,18 @@ import (
 	"github.com/rejoin-mcp/rejoin/client"
 )
 
-// The tests named TestClient are of package client with servers that others wrote, and with rejoin.
+// The tests named TestClient test package client with servers of others, and with rejoin.
 
-// kind says what a server can do for a client that comes back.
+// kind says what a server can do for a client that resumes a stream.
 type kind int
 
 const (
 	forgets kind = iota // nothing: it gives no event ids
-	repeats             // it repeats what it has said, and has the result; what is said while nobody is connected it may lose
-	primes              // all that was said and will be, and there is an id before anything is
+	repeats             // it repeats what it has sent, and has the result; what it sends while the client is away may be lost
+	primes              // nothing is lost, and an event id comes before the first message
 )
 
-// house is a server that a client is connected to.
+// house is a server for the client.
 type house struct {
 	name  string
 	kind  kind
@@ -50,7 +50,7 @@ func houses() []house {
 	}
 }
 
-// newWorkApp is rejoin's own handler app with the one tool.
+// newWorkApp is an app of rejoin's own with the one tool.
 func newWorkApp(w work) rejoin.App {
 	return rejoin.NewApp(rejoin.Info{Name: "test", Version: "1"}, func(ctx context.Context, r *rejoin.Request) (any, error) {
 		var params struct{ Name string }
@@ -71,13 +71,13 @@ func newWorkApp(w work) rejoin.App {
 	})
 }
 
-// visit is a session with a server in a bubble. It counts how often the tool was called, and can cut a connection.
+// visit is a session with a server in a bubble. It counts the calls of the tool, and can cut connections.
 type visit struct {
 	*testing.T
 	*scissors
 	session *client.Session
 	calls   atomic.Int64
-	polls   chan time.Time // when somebody came back
+	polls   chan time.Time // the times of polls
 }
 
 func enter(t *testing.T, s house, w work, cfg client.Config) *visit {
@@ -111,7 +111,7 @@ func enter(t *testing.T, s house, w work, cfg client.Config) *visit {
 	return v
 }
 
-// call calls the tool, and returns the messages and the text of the result. It takes no longer than a call can.
+// call calls the tool, and returns the messages and the text of the result. A call that hangs fails the test.
 func (v *visit) call() (told []string, text string, err error) {
 	ctx, cancel := context.WithTimeout(v.Context(), time.Hour)
 	defer cancel()
@@ -135,16 +135,16 @@ func (v *visit) call() (told []string, text string, err error) {
 
 func textOf(m client.Message) string {
 	var params struct{ Message string }
-	_ = json.Unmarshal(m.Params, &params) // what has no message is "" then
+	_ = json.Unmarshal(m.Params, &params) // without a message it is ""
 	return params.Message
 }
 
-// A tool lets its client go again and again. The client comes back each time, not before it may. Whether the tool says something in
-// between, each message comes once and in order, and then the result.
+// A tool closes its stream again and again. The client polls each time, not before the time that it was told. Whether the tool sends
+// something in between or not, each message comes once and in order, and then the result.
 func TestClientIsLetGo(t *testing.T) {
 	for _, s := range houses() {
 		if s.kind != primes {
-			continue // it has no way to let a client go
+			continue // it cannot close streams
 		}
 		for name, told := range map[string][]string{
 			"once": {"a"}, "three times": {"a", "b", "c"}, "in silence": {""}, "three times in silence": {"", "", ""},
@@ -180,7 +180,7 @@ func TestClientIsLetGo(t *testing.T) {
 	}
 }
 
-// What is said to nobody in particular comes on the standalone stream: before its connection is cut, while there is none, and after.
+// Notifications outside of calls come on the standalone stream: before its connection is cut, while there is none, and after that.
 func TestClientListens(t *testing.T) {
 	for _, s := range houses() {
 		t.Run(s.name, func(t *testing.T) {
@@ -229,7 +229,7 @@ func TestClientListens(t *testing.T) {
 				})
 				want := []string{"before", "meanwhile", "after"}
 				if s.kind == forgets {
-					want = []string{"before", "after"} // it keeps nothing
+					want = []string{"before", "after"} // it stores nothing
 				}
 				require.Equal(t, want, got)
 			})
@@ -237,7 +237,7 @@ func TestClientListens(t *testing.T) {
 	}
 }
 
-// An error of the server is one of the call, as it is.
+// A JSON-RPC error of the server is the error of the call, unchanged.
 func TestClientIsRefused(t *testing.T) {
 	for _, s := range houses() {
 		t.Run(s.name, func(t *testing.T) {

@@ -10,7 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// docs/comparison.md names each test of the comparison, none that is not there, and the versions that were compared.
+// docs/comparison.md names each test of the comparison, no test that does not exist, and the versions that were compared.
 func TestTheComparisonIsWhatTheTestsSay(t *testing.T) {
 	page, err := os.ReadFile("../docs/comparison.md")
 	require.NoError(t, err)

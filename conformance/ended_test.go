@@ -11,8 +11,8 @@ import (
 	"github.com/rejoin-mcp/rejoin"
 )
 
-// The clients of both SDKs are told at once that their session has ended, whatever carries the response that they wait for: a stream, or
-// a POST that has no answer yet. The tools behind both bridges see why.
+// The clients of both SDKs are told at once that their session has ended, whether the response that they wait for would come on a stream or
+// as the answer to a POST. The tools behind both bridges get the cause.
 func TestClientsAreToldThatTheirSessionHasEnded(t *testing.T) {
 	t.Parallel()
 	for name, command := range map[string][]string{

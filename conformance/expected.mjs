@@ -1,7 +1,7 @@
 // The checks that each scenario of the suite is known to make, by revision of the specification, and for a
-// client. One that is made several times is listed as often.
+// client. A check that is made several times is listed as often.
 
-// Scenarios with one check of their own, named after them, beside that of the wire's schema.
+// Scenarios with one check of their own, named after the scenario, besides that of the schema.
 const named = (names) => Object.fromEntries(names.trim().split(/\s+/).map((name) => [name, [name, 'wire-schema-valid']]));
 
 // checks puts a prefix before each name.
@@ -112,7 +112,7 @@ const modern = {
   'tools-list': ['tools-list', 'tools-name-format', 'tools-list-deterministic-order', 'wire-schema-valid'],
 };
 
-// What the suite's own servers check of a client (run-client), at 2025-11-25.
+// What the suite's own servers check about a client (run-client), at 2025-11-25.
 const client = {
   initialize: ['mcp-client-initialization'],
   tools_call: ['tool-add-numbers', 'wire-schema-valid'],

@@ -19,7 +19,7 @@ import (
 	"github.com/rejoin-mcp/rejoin"
 )
 
-// builds are the clients that were built, by folder and .mod file, and programs is the folder that they are in.
+// builds are the clients that were built, by folder and .mod file. programs is the folder of their binaries.
 var (
 	builds   sync.Map
 	programs string
@@ -37,7 +37,7 @@ func TestMain(m *testing.M) {
 	os.Exit(code)
 }
 
-// build builds a client in a folder of clients, with the requirements of that .mod file, unless it was built before.
+// build builds the client in a folder of clients, with the requirements of a .mod file, unless it was built before.
 func build(t *testing.T, folder, mod string) string {
 	t.Helper()
 	once, _ := builds.LoadOrStore(folder+"-"+mod, &sync.Once{})
@@ -48,7 +48,7 @@ func build(t *testing.T, folder, mod string) string {
 
 func buildAs(t *testing.T, path, folder, mod string) {
 	t.Helper()
-	for _, name := range []string{mod, "main.go"} { // so that go test knows what a cached result depends on
+	for _, name := range []string{mod, "main.go"} { // so that go test knows on which files a cached result depends
 		_, err := os.Stat(filepath.Join("clients", folder, name))
 		require.NoError(t, err)
 	}
@@ -81,7 +81,7 @@ func TestEarlierGoSDKPolls(t *testing.T) {
 	}
 }
 
-// mcp-go speaks one era only when it shall listen on the standalone stream, to which it comes back after a second of its own.
+// mcp-go requests the standalone stream only if it uses the legacy era alone. It reconnects to it after a second, whatever it was told.
 func TestMCPGoPolls(t *testing.T) {
 	path := build(t, "mcpgo", "go.mod")
 	client := program{command: []string{path}, version: "2025-11-25", probes: true, app: newApp}
@@ -94,8 +94,8 @@ func TestMCPGoPolls(t *testing.T) {
 	t.Run("asks", func(t *testing.T) { caseAsks(t, client) })
 }
 
-// Clients that know nothing of polling choke on a primer, on a retry without data and on a close. They get none of it, whatever the
-// tool asks for, and comments they can bear.
+// Clients that do not know polling fail at a primer, at a retry without data, and at a close. They get none of these, whatever the tool asks
+// for. They can handle comments.
 func TestEarlierGoSDKIsNotPolled(t *testing.T) {
 	for _, mod := range []string{"v1.2.0.mod", "v1.4.1.mod"} {
 		t.Run(mod, func(t *testing.T) {
@@ -159,8 +159,8 @@ func TestEarlierGoSDKIsNotPolled(t *testing.T) {
 	}
 }
 
-// requirePlainStreams checks that each event of each stream is a message with an id, and nothing else but comments was written.
-// It returns how many there were of the progress of that token.
+// requirePlainStreams checks that each event of each stream is a message with an id, and that nothing but events and comments was written. It
+// returns the number of progress notifications with that token.
 func requirePlainStreams(t *testing.T, w *wire, token string) (count int) {
 	t.Helper()
 	for _, e := range w.all(func(e *exchange) bool { return e.contentType() == "text/event-stream" }) {

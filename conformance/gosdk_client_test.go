@@ -18,7 +18,7 @@ import (
 	"github.com/rejoin-mcp/rejoin"
 )
 
-// A client that wants the newest version asks for the modern era first. It must fall back at once, and find polling.
+// A client that prefers the newest version tries the modern era first. It must fall back at once, and be able to poll.
 func TestGoSDKFallsBackToInitialize(t *testing.T) {
 	s := connect(t, rejoin.Config{}, tools{
 		"resumable": func(_ context.Context, h hand, _ json.RawMessage) (string, error) {
@@ -50,7 +50,7 @@ func TestGoSDKFallsBackToInitialize(t *testing.T) {
 }
 
 func TestGoSDKPlainJSON(t *testing.T) {
-	cfg := rejoin.Config{Policy: rejoin.Policy{StreamAfter: patience}} // a busy machine is not quick
+	cfg := rejoin.Config{Policy: rejoin.Policy{StreamAfter: patience}} // long, so that also on a busy machine the answer is JSON
 	s := connect(t, cfg, tools{
 		"quick": func(context.Context, hand, json.RawMessage) (string, error) { return "done", nil },
 	}, nil, nil)
@@ -110,11 +110,11 @@ func TestGoSDKErrors(t *testing.T) {
 	}
 }
 
-// Only the client's word cancels a call, wherever its stream is. That the client also hangs up does not matter.
+// Only notifications/cancelled cancels a call, in every state of its stream. The client also closes the connection, which does not matter.
 func TestGoSDKCancels(t *testing.T) {
 	tests := []struct {
 		name  string
-		begin func(h hand) error // brings the stream to where it shall be
+		begin func(h hand) error // brings the stream into its state
 	}{
 		{"before the head", func(hand) error { return nil }},
 		{"while it reads", func(h hand) error { return h.Progress(1, 2, "") }},
@@ -161,7 +161,7 @@ func TestGoSDKCancels(t *testing.T) {
 	}
 }
 
-// Many calls of one session, each with a stream that is closed once, must not meet.
+// Many calls of one session run at once, each with a stream that is closed once. Each gets its own messages.
 func TestGoSDKConcurrentCalls(t *testing.T) {
 	const calls = 32
 	seen := newProgress()
@@ -170,7 +170,7 @@ func TestGoSDKConcurrentCalls(t *testing.T) {
 	s := connect(t, rejoin.Config{}, tools{
 		"echo": func(ctx context.Context, h hand, args json.RawMessage) (string, error) {
 			running.Done()
-			running.Wait() // all are there at once
+			running.Wait() // until all run at once
 			var n struct {
 				N float64 `json:"n"`
 			}

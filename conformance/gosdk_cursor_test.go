@@ -14,9 +14,9 @@ import (
 	"github.com/rejoin-mcp/rejoin"
 )
 
-// The official Go client ends its session at any refusal of a resume. So a cursor past the end of a stream that the session has, which it
-// may hold from a process that had more of it, is not refused: the call fails, with a reason, and the session goes on. On the standalone
-// stream not even that: what is sent there comes.
+// The official Go client ends its session if a resume is refused. A client may hold a cursor past the end of a stream, from a process that had
+// more of the stream. Such a cursor is not refused: the call fails with a reason, and the session goes on. On the standalone stream even that
+// is not needed: what is sent later comes.
 func TestGoSDKOutlivesACursorPastTheEnd(t *testing.T) {
 	messages := make(chan string, 10)
 	release := make(chan struct{})
@@ -54,7 +54,7 @@ func TestGoSDKOutlivesACursorPastTheEnd(t *testing.T) {
 	require.EqualValues(t, 2, s.srv.Stats().Expired)
 }
 
-// farCursors replaces each cursor by one that lies past the end of its stream.
+// farCursors replaces each cursor by one past the end of its stream.
 type farCursors struct{ next http.RoundTripper }
 
 func (f farCursors) RoundTrip(r *http.Request) (*http.Response, error) {

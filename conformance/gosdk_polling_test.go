@@ -17,7 +17,7 @@ import (
 	"github.com/rejoin-mcp/rejoin"
 )
 
-// While the client is away, progress is made that it must find when it is back.
+// While the client is disconnected, the tool reports progress. The client gets it when it polls.
 func TestGoSDKProgressAcrossFiveCloses(t *testing.T) {
 	seen := newProgress()
 	s := connect(t, rejoin.Config{}, tools{
@@ -55,8 +55,8 @@ func TestGoSDKProgressAcrossFiveCloses(t *testing.T) {
 	require.EqualValues(t, 5, s.srv.Stats().Resumed)
 }
 
-// The client counts a connection as progress only if it brought a new event id, and ends its session after five without. So
-// letting an idle client go, again and again, must bring it one each time.
+// The client resets its count of failed connections only if a connection brought a new event id, and ends its session after five failures. So
+// a client that is disconnected again and again without events must get a new id each time.
 func TestGoSDKIdleStandaloneStream(t *testing.T) {
 	const rounds, retry = 20, 50 * time.Millisecond
 	type held struct {
@@ -136,7 +136,7 @@ func TestGoSDKIdleStandaloneStream(t *testing.T) {
 	}
 }
 
-// The question waits for the client, and the answer comes while the client is away again.
+// The tool asks while the client is disconnected, and the answer comes while it is disconnected again.
 func TestGoSDKElicitationAcrossCloses(t *testing.T) {
 	asked, mayAnswer := make(chan struct{}), make(chan struct{})
 	handles := make(chan hand, 1)
@@ -149,7 +149,7 @@ func TestGoSDKElicitationAcrossCloses(t *testing.T) {
 					Name string `json:"name"`
 				} `json:"content"`
 			}
-			err := errors.Join(h.CloseStream(soon), h.Request(ctx, "elicitation/create", map[string]any{
+			err := errors.Join(h.CloseStream(soon), h.Ask(ctx, "elicitation/create", map[string]any{
 				"message": "Who are you?",
 				"requestedSchema": map[string]any{
 					"type": "object", "properties": map[string]any{"name": map[string]any{"type": "string"}},
@@ -188,7 +188,7 @@ func TestGoSDKElicitationAcrossCloses(t *testing.T) {
 	require.Equal(t, http.StatusAccepted, answers[0].status)
 }
 
-// Clients of older versions take a primer for JSON, and a close for the end.
+// Clients of older versions would take a primer for JSON, and a close for the end.
 func TestGoSDKOlderVersion(t *testing.T) {
 	seen := newProgress()
 	closed := make(chan error, 2)
@@ -237,7 +237,7 @@ func TestGoSDKOlderVersion(t *testing.T) {
 	}
 }
 
-// A proxy's limit is met without the tool's help.
+// CloseAfter ends connections before a proxy's limit, without help from the tool.
 func TestGoSDKCloseAfter(t *testing.T) {
 	finish := make(chan struct{})
 	cfg := rejoin.Config{Policy: rejoin.Policy{CloseAfter: 2 * soon, Retry: soon, RetryMax: 2 * soon}}

@@ -17,12 +17,12 @@ import (
 	stdadapter "github.com/rejoin-mcp/rejoin/adapters/stdlib"
 )
 
-// soon is when a client that is let go shall come back.
+// soon is the time after which a disconnected client shall poll.
 const soon = 10 * time.Millisecond
 
 var errNotText = errors.New("the result is not one text")
 
-// tool is a tool of the server under test: what it returns is the text of the result.
+// tool is a tool of the server under test. It returns the text of the result.
 type tool func(ctx context.Context, h hand, args json.RawMessage) (string, error)
 
 // tools are the tools of a server, by name.
@@ -31,13 +31,13 @@ type tools map[string]tool
 // session is a client of the official Go SDK that is connected to a server of its own.
 type session struct {
 	*mcp.ClientSession
-	ctx  context.Context // of all calls: one that ends with its call would cut the end of the stream off
+	ctx  context.Context // for all calls: a context that ended with its call would cut off the end of the stream
 	srv  *rejoin.Server
 	wire *wire
 }
 
-// connect starts a server with the tools and connects a client to it. Nil options are the SDK's defaults: a client of both eras
-// that asks for the newest.
+// connect starts a server with the tools and connects a client to it. Nil options are the SDK's defaults: a client of both eras that prefers
+// the newest version.
 func connect(t *testing.T, cfg rejoin.Config, list tools, options *mcp.ClientOptions, how *mcp.ClientSessionOptions) session {
 	t.Helper()
 	cfg.Logger = slog.New(slog.DiscardHandler)
@@ -66,26 +66,30 @@ func connect(t *testing.T, cfg rejoin.Config, list tools, options *mcp.ClientOpt
 	return session{s, ctx, srv, wire}
 }
 
-func newApp(list tools) rejoin.App {
-	info := rejoin.Info{Name: "interop", Version: "1", Capabilities: map[string]any{"tools": struct{}{}, "logging": struct{}{}}}
-	return rejoin.NewApp(info, func(ctx context.Context, r *rejoin.Request) (any, error) {
-		var params struct {
-			Name      string          `json:"name"`
-			Arguments json.RawMessage `json:"arguments"`
-		}
-		if err := r.Bind(&params); err != nil {
-			return nil, err
-		}
-		call, ok := list[params.Name]
-		if r.Method != "tools/call" || !ok {
-			return nil, rejoin.Errorf(rejoin.CodeMethodNotFound, "no such tool or method")
-		}
-		text, err := call(ctx, rejoin.HandleFromContext(ctx), params.Arguments)
-		if err != nil {
-			return nil, err
-		}
-		return map[string]any{"content": []map[string]any{{"type": "text", "text": text}}}, nil
-	})
+// appInfo is what the apps of these tests say that they are.
+var appInfo = rejoin.Info{Name: "interop", Version: "1", Capabilities: map[string]any{"tools": struct{}{}, "logging": struct{}{}}}
+
+// newApp is an app of rejoin's own that runs the tools and lists none.
+func newApp(list tools) rejoin.App { return rejoin.NewApp(appInfo, list.handle) }
+
+// handle answers tools/call, and no other method.
+func (list tools) handle(ctx context.Context, r *rejoin.Request) (any, error) {
+	var params struct {
+		Name      string          `json:"name"`
+		Arguments json.RawMessage `json:"arguments"`
+	}
+	if err := r.Bind(&params); err != nil {
+		return nil, err
+	}
+	call, ok := list[params.Name]
+	if r.Method != "tools/call" || !ok {
+		return nil, rejoin.Errorf(rejoin.CodeMethodNotFound, "no such tool or method")
+	}
+	text, err := call(ctx, rejoin.HandleFromContext(ctx), params.Arguments)
+	if err != nil {
+		return nil, err
+	}
+	return map[string]any{"content": []map[string]any{{"type": "text", "text": text}}}, nil
 }
 
 // call calls a tool, with its name as the progress token, and returns the text of its result.
@@ -107,7 +111,7 @@ func (s session) callAs(ctx context.Context, name, token string, args any) (stri
 	return text.Text, nil
 }
 
-// requireCall calls a tool that must answer so.
+// requireCall calls a tool, and requires the text of its result.
 func (s session) requireCall(t *testing.T, name, want string) {
 	t.Helper()
 	got, err := s.call(s.ctx, name, nil)

@@ -17,37 +17,37 @@ import (
 	chiadapter "github.com/rejoin-mcp/rejoin/adapters/chi"
 )
 
-// The tests named TestSideBySide run a server of each SDK behind the SDK's own handler and behind rejoin, and say what a client and a
-// tool see. What is seen of rejoin is promised. What is seen of the others is recorded, for docs/comparison.md: a release of theirs that
-// does otherwise shows up here.
+// The tests named TestSideBySide run a server of each SDK behind the SDK's own handler and behind rejoin, and compare what a client and a tool
+// observe. For rejoin this is a promise. For the others it is recorded, for docs/comparison.md: if a release of theirs changes its behaviour,
+// a test fails.
 
-// desk is what a tool has of its SDK: the tools of these tests are written once for both.
+// desk is what a tool uses of its SDK. The tools of these tests are written once for both SDKs.
 type desk struct {
 	ctx       context.Context
 	header    http.Header
 	token     *auth.TokenInfo
 	progress  func(message string) error
-	broadcast func(message string)             // tells the client something that belongs to no call
-	letGo     func(after time.Duration) string // closes the call's stream, and says how that went
+	broadcast func(message string)             // sends a notification that belongs to no call
+	letGo     func(after time.Duration) string // closes the call's stream, and returns what happened
 }
 
-// work is the one tool of a server. What it returns is the text of the result.
+// work is the only tool of a server. It returns the text of the result.
 type work func(d desk) string
 
-// sdk is one of the two, with a server that has one tool.
+// sdk makes servers of one of the two SDKs, each with one tool.
 type sdk struct {
 	own    func(w work, store bool) (h http.Handler, end func()) // store: with the SDK's own event store
 	bridge func(w work) rejoin.App
 }
 
-// sights says what was seen, by the handler that the server was behind.
+// sights are the expected observations, by the handler in front of the server.
 type sights struct {
 	goSDK, goSDKWithStore string
 	mcpGo, mcpGoWithStore string
-	rejoin                string // the same with either SDK
+	rejoin                string // for both SDKs
 }
 
-// compare looks at a server of each SDK behind each handler, in bubbles of their own. enter starts one and opens a session.
+// compare runs look with a server of each SDK behind each handler, each in a bubble of its own. enter starts the server and opens a session.
 func compare(t *testing.T, want sights, look func(t *testing.T, enter func(work) *booth) string) {
 	for _, house := range []struct {
 		name  string
@@ -108,7 +108,7 @@ func identify(next http.Handler) http.Handler {
 	})
 }
 
-// letGo is rejoin's way to let a client go, which works in the tools of a bridged server.
+// letGo closes the stream by rejoin's handle, which also works in the tools of a bridged server.
 func letGo(ctx context.Context, after time.Duration) string {
 	if err := rejoin.HandleFromContext(ctx).CloseStream(after); err != nil {
 		return "no way to close"
@@ -116,7 +116,7 @@ func letGo(ctx context.Context, after time.Duration) string {
 	return "closed"
 }
 
-// notice is what the tests look at of a notification or a result.
+// notice has the fields of a notification or a result that the tests use.
 type notice struct {
 	Method string
 	Params struct{ Message string }
@@ -126,6 +126,6 @@ type notice struct {
 }
 
 func noticeOf(data string) (m notice) {
-	_ = json.Unmarshal([]byte(data), &m) // what is no message has no method either
+	_ = json.Unmarshal([]byte(data), &m) // without a method if it is not a message
 	return m
 }

@@ -4,15 +4,15 @@ package conformance_test
 
 import "testing"
 
-// customer is a client that people run.
+// customer is a widely used client.
 type customer struct {
 	name    string
 	command func(t *testing.T) []string
-	often   bool // it is among the few that each change is tested with
-	named   bool // whoever uses it gives it a name of his own: what it sends says nothing about it
+	often   bool // it is one of the few clients that each change is tested with
+	named   bool // its clientInfo is set by the application, so it does not identify the client
 }
 
-// customers are the clients of the matrix. Those of one package stand together, the oldest first.
+// customers are the clients of the matrix. Those of one package are together, the oldest first.
 func customers() []customer {
 	return []customer{
 		{name: "go-sdk v1.2.0", command: built("gosdk", "v1.2.0.mod"), named: true},
@@ -41,7 +41,7 @@ func customers() []customer {
 	}
 }
 
-// built is a client written in Go, with the requirements of that .mod file.
+// built returns the command of a client written in Go, built with the requirements of a .mod file.
 func built(folder, mod string, args ...string) func(*testing.T) []string {
 	return func(t *testing.T) []string {
 		t.Helper()
@@ -49,7 +49,7 @@ func built(folder, mod string, args ...string) func(*testing.T) []string {
 	}
 }
 
-// node is a program of clients/node.
+// node returns the command of a program of clients/node.
 func node(name string, args ...string) func(*testing.T) []string {
 	return func(*testing.T) []string {
 		return append([]string{"node_modules/.bin/node", "clients/node/" + name + ".mjs"}, args...)

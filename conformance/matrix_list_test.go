@@ -12,7 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// The clients of the matrix are those that are installed, in that version.
+// The clients of the matrix are the installed ones, in the installed versions.
 func TestClientsAreThoseOfTheLock(t *testing.T) {
 	text, err := os.ReadFile("clients/node/package.json")
 	require.NoError(t, err)
@@ -20,14 +20,14 @@ func TestClientsAreThoseOfTheLock(t *testing.T) {
 	require.NoError(t, json.Unmarshal(text, &manifest))
 	var want, got []string
 	for name, version := range manifest.Dependencies {
-		if pinned, ok := strings.CutPrefix(version, "npm:"); ok { // by another name
+		if pinned, ok := strings.CutPrefix(version, "npm:"); ok { // installed under another name
 			at := strings.LastIndex(pinned, "@")
 			name, version = pinned[:at], pinned[at+1:]
 		}
 		want = append(want, name+" "+version)
 	}
 	for _, c := range customers() {
-		if words := strings.Fields(strings.ReplaceAll(c.name, ",", "")); !strings.HasPrefix(words[1], "v") { // in Go the .mod files say it
+		if words := strings.Fields(strings.ReplaceAll(c.name, ",", "")); !strings.HasPrefix(words[1], "v") { // for Go clients the .mod files have the version
 			got = append(got, words[0]+" "+words[1])
 		}
 	}

@@ -10,7 +10,7 @@ import (
 	"strings"
 )
 
-// look says what the wire and the client itself tell of an encounter that is over.
+// look fills in what the network and the client's output show about an encounter that is over.
 func (e *encounter) look(s *sight, what scenario) {
 	e.lookAtConnection(s)
 	if !what.idles {
@@ -32,7 +32,7 @@ func (e *encounter) look(s *sight, what scenario) {
 	s.logs = slices.Compact(s.logs)
 }
 
-// implementation is what a client says that it is.
+// implementation is how a client identifies itself.
 type implementation struct {
 	Name    string `json:"name"`
 	Version string `json:"version"`
@@ -51,7 +51,7 @@ func (e *encounter) lookAtConnection(s *sight) {
 				} `json:"_meta"`
 			}
 		}
-		_ = json.Unmarshal([]byte(x.request), &request) // what is no request has no method either
+		_ = json.Unmarshal([]byte(x.request), &request) // without a method if it is not a request
 		s.agent = x.header.Get("User-Agent")
 		switch request.Method {
 		case "initialize":
@@ -61,7 +61,7 @@ func (e *encounter) lookAtConnection(s *sight) {
 			_ = json.Unmarshal(x.body, &answer)
 			s.version, s.info = answer.Result.ProtocolVersion, request.Params.ClientInfo.String()
 		case "tools/call":
-			if s.version == "" { // of the modern era
+			if s.version == "" { // a client of the modern era
 				s.version, s.info = x.header.Get("Mcp-Protocol-Version"), request.Params.Meta.ClientInfo.String()
 			}
 		}
@@ -89,10 +89,10 @@ func (e *encounter) lookAtCall(s *sight) {
 	}
 }
 
-// troubled is how lines look that are about trouble, among those that a program writes anyway.
+// troubled matches lines about problems, among those that a program also writes without problems.
 var troubled = regexp.MustCompile(`(?i)error|fail|warn|invalid|unknown|unexpected|exception|reject`)
 
-// noise is what differs from run to run.
+// noise is what differs between runs.
 var noise = []struct {
 	what *regexp.Regexp
 	by   string
@@ -105,7 +105,7 @@ var noise = []struct {
 	{regexp.MustCompile(`(file://)?/[^\s'"]*/node_modules/`), ""},
 }
 
-// plain is the first line of a text, without what differs from run to run.
+// plain is the first line of a text, without what differs between runs.
 func plain(text string) string {
 	text, _, _ = strings.Cut(strings.TrimSpace(text), "\n")
 	for _, n := range noise {

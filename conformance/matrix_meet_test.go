@@ -23,8 +23,8 @@ import (
 	stdadapter "github.com/rejoin-mcp/rejoin/adapters/stdlib"
 )
 
-// How long a client gets, each time: to connect and to call, to fetch a result that is there, to open its standalone stream and to come
-// back to it, and to end.
+// How long a client gets: to connect and to call, to fetch a result that is ready, to request its standalone stream and to request it again,
+// and to end.
 const (
 	toConnect = 30 * time.Second
 	toFetch   = 6 * time.Second
@@ -33,37 +33,37 @@ const (
 	toLeave   = 3 * time.Second
 )
 
-// What becomes of a call. An error is followed by what the client says of it.
+// The outcomes of a call. An error is followed by the client's message.
 const (
 	endsWell, endsBadly = "result", "error"
 	hangs               = "hangs"
 )
 
-// sight is what was seen of a client in one scenario.
+// sight is what a client did in one scenario.
 type sight struct {
-	version string   // that was negotiated
-	info    string   // what it says that it is: name and version
+	version string   // the negotiated version
+	info    string   // clientInfo: name and version
 	agent   string   // its User-Agent
-	end     string   // of the call
-	letGo   int      // how often a stream was ended before its time: that of the call, or when idle the standalone one
-	back    int      // how often it came back to it
-	told    int      // reports of progress that arrived
-	listens bool     // it has opened a standalone stream
-	logs    []string // what it says of trouble, by whatever means, without what differs from run to run
+	end     string   // the outcome of the call
+	letGo   int      // how often the server ended a stream early: that of the call, or in the idle scenario the standalone one
+	back    int      // how often the client polled after that
+	told    int      // progress notifications that arrived
+	listens bool     // it requested the standalone stream
+	logs    []string // what it wrote about problems, without what differs between runs
 }
 
-// encounter is a client in a process of its own that is connected to a server of its own.
+// encounter is a client process that is connected to a server of its own.
 type encounter struct {
 	peer
 
 	cmd    *exec.Cmd
 	exited chan struct{}
-	hands  chan hand     // of the call
-	leave  chan struct{} // the call of the idle scenario shall end
+	hands  chan hand     // of the running call
+	leave  chan struct{} // closed when the call of the idle scenario shall end
 	worked bool          // the tool has returned; guarded by the mutex
 }
 
-// meet runs a scenario. Whatever the client does is a result: only what is wrong with the test fails it.
+// meet runs a scenario. Everything that the client does is a result; only a problem of the test itself fails it.
 func meet(t *testing.T, client string, command []string, in setting, what scenario) sight {
 	t.Helper()
 	e := &encounter{
@@ -84,27 +84,27 @@ func meet(t *testing.T, client string, command []string, in setting, what scenar
 	}
 	server.Start()
 	defer server.Close()
-	defer srv.Close() // of a client that hangs, server.Close would wait for ever
+	defer srv.Close() // if the client hangs, server.Close would wait for ever
 	e.start(t, slices.Concat(command, []string{server.URL + "/mcp"}))
 	defer e.kill()
 
 	var s sight
 	s.end = e.call(what, &s)
 	if s.end == endsWell || strings.HasPrefix(s.end, endsBadly) {
-		_ = e.stdin.Close() // it may have ended already
+		_ = e.stdin.Close() // the client may have ended already
 		e.until(toLeave, func() bool { return e.over })
 	}
 	e.look(&s, what)
 	return s
 }
 
-// tool is the tool of a scenario, watched.
+// tool is the tool of a scenario, which also tells the encounter about itself.
 func (e *encounter) tool(what scenario) tool {
 	return func(ctx context.Context, h hand, args json.RawMessage) (string, error) {
 		defer e.update(func() { e.worked = true })
 		select {
 		case e.hands <- h:
-		default: // it calls twice, of which the wire tells
+		default: // the client calls twice; the record shows that
 		}
 		if what.idles {
 			select {
@@ -117,11 +117,11 @@ func (e *encounter) tool(what scenario) tool {
 	}
 }
 
-// start starts the client, in a group with all that it starts itself, and far from the files of whoever runs the test.
+// start starts the client in a process group of its own, with a home folder of its own.
 func (e *encounter) start(t *testing.T, command []string) {
 	t.Helper()
 	home := t.TempDir()
-	cmd := exec.Command(command[0], command[1:]...) // it is ended with all that it has started
+	cmd := exec.Command(command[0], command[1:]...) // kill ends the whole group
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	cmd.Env = append(os.Environ(), "HOME="+home, "XDG_CONFIG_HOME="+home, "NO_COLOR=1",
 		"MASTRA_TELEMETRY_DISABLED=1", "OPENAI_AGENTS_DISABLE_TRACING=1")
@@ -140,18 +140,18 @@ func (e *encounter) start(t *testing.T, command []string) {
 	require.NoError(t, cmd.Start())
 	e.cmd = cmd
 	go func() {
-		_ = cmd.Wait() // how it ends is no matter here
+		_ = cmd.Wait() // its exit code does not matter
 		e.update(func() { e.over = true })
 		close(e.exited)
 	}()
 }
 
 func (e *encounter) kill() {
-	_ = syscall.Kill(-e.cmd.Process.Pid, syscall.SIGKILL) // nobody may be left
+	_ = syscall.Kill(-e.cmd.Process.Pid, syscall.SIGKILL) // the whole group
 	<-e.exited
 }
 
-// call has the client call the tool, and says how that went.
+// call lets the client call the tool, and returns the outcome.
 func (e *encounter) call(what scenario, s *sight) string {
 	connected := func() bool { return e.says("connected") }
 	if e.until(toConnect, func() bool { return e.over || connected() }); !e.locked(connected) {
@@ -179,7 +179,7 @@ func (e *encounter) call(what scenario, s *sight) string {
 	}
 }
 
-// idle lets the standalone stream go, again and again, as long as the client comes back.
+// idle closes the standalone stream again and again, as long as the client requests it again.
 func (e *encounter) idle(s *sight) {
 	var h hand
 	select {
@@ -203,7 +203,7 @@ func (e *encounter) idle(s *sight) {
 	}
 }
 
-// says reports whether the client has said something of that kind.
+// says reports whether the client has printed a line of that kind.
 func (e *encounter) says(kind string) bool {
 	return slices.ContainsFunc(e.seen, func(l line) bool { return l.Kind == kind })
 }
@@ -214,7 +214,7 @@ func (e *encounter) locked(ask func() bool) bool {
 	return ask()
 }
 
-// complaint is the fault, and what the client says of it.
+// complaint returns fault, and what the client printed about it.
 func (e *encounter) complaint(fault string) string {
 	for _, l := range e.all() {
 		if l.Kind == "error" || l.Kind == "failed" {

@@ -21,22 +21,22 @@ import (
 	"github.com/rejoin-mcp/rejoin"
 )
 
-// recordTo is where what clients send is kept, as seeds of the fuzz targets of raw HTTP: ../internal/rawhttp/recorded. That is what they send
-// to a server that lets them go once.
+// recordTo is the folder for recordings of what clients send, which are seeds of the fuzz targets of raw HTTP: ../internal/rawhttp/recorded.
+// They are recorded in a scenario in which the server disconnects the client once.
 var recordTo = flag.String("record", "", "a folder for scripts of what the clients send")
 
-// recorded reports whether a scenario is one of those that are kept.
+// recorded reports whether a scenario is recorded.
 func recorded(in setting, what scenario) bool {
 	return *recordTo != "" && what.name == "CloseStream" && in.server == "go-sdk"
 }
 
-// recording is a listener that keeps what clients send, request by request.
+// recording is a listener that records what clients send, request by request.
 type recording struct {
 	net.Listener
 
 	mu     sync.Mutex
 	conns  int
-	last   int // the connection of the newest request
+	last   int // the connection of the last request
 	script strings.Builder
 }
 
@@ -51,13 +51,13 @@ func (l *recording) Accept() (net.Conn, error) {
 	return &recordedConn{Conn: c, l: l, n: l.conns}, nil
 }
 
-// recordedConn is one of its connections. net/http reads it in one goroutine at a time.
+// recordedConn is a connection of a recording. Only one goroutine of net/http reads it at a time.
 type recordedConn struct {
 	net.Conn
 
 	l   *recording
 	n   int
-	got []byte // of a request that is not whole yet
+	got []byte // the part of a request that has come so far
 }
 
 func (c *recordedConn) Read(p []byte) (int, error) {
@@ -79,7 +79,7 @@ func (c *recordedConn) Read(p []byte) (int, error) {
 	}
 }
 
-// blanks are what is another in each run, and what a script has instead.
+// blanks are values that differ between runs, with their placeholders in a script.
 var blanks = []struct {
 	what *regexp.Regexp
 	with string
@@ -91,7 +91,7 @@ var blanks = []struct {
 	{regexp.MustCompile(`(?i)(\r\nmcp-name: |"name":")work\b`), "${1}poll"},
 }
 
-// keep adds a request. A poll comes when it is due.
+// keep adds a request. In the script a poll is sent when it is due.
 func (l *recording) keep(conn int, request string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -108,11 +108,11 @@ func (l *recording) keep(conn int, request string) {
 	l.script.WriteString(request + "{{wait}}")
 }
 
-// write ends a recording.
+// write writes a recording to its file.
 func (l *recording) write(t *testing.T, client string, in setting) {
 	t.Helper()
 	name := strings.Trim(regexp.MustCompile(`[^a-z0-9.]+`).ReplaceAllString(strings.ToLower(client), "-"), "-")
-	if in.eras == rejoin.Both {
+	if in.eras == rejoin.EraBoth {
 		name += "-both"
 	}
 	l.mu.Lock()

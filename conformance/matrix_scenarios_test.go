@@ -9,22 +9,23 @@ import (
 	"time"
 
 	"github.com/rejoin-mcp/rejoin"
+	"github.com/rejoin-mcp/rejoin/conformance/internal/sample"
 )
 
-// The tools of the matrix take real time, because the clients do: each is in a process of its own, with clocks of its own.
+// The tools of the matrix take real time, because each client is a process with real timers.
 
-// scenario is one thing that may happen to a client. It calls the one tool that there is.
+// scenario is something that may happen to a client, which calls the only tool of its server.
 type scenario struct {
 	name   string
 	policy rejoin.Policy
 	run    tool
-	idles  bool // the test lets the standalone stream go meanwhile
+	idles  bool // the test closes the standalone stream meanwhile
 }
 
 const (
-	comeBack = 100 * time.Millisecond // when a client that is let go shall come back
-	toTell   = 3                      // how often the longer ones tell how far they are
-	letGoes  = 3                      // how often an idle stream is let go
+	comeBack = 100 * time.Millisecond // the time after which a disconnected client shall poll
+	toTell   = 3                      // how often the longer tools report progress
+	letGoes  = 3                      // how often an idle stream is closed
 )
 
 func scenarios() []scenario {
@@ -45,8 +46,8 @@ func scenarios() []scenario {
 	}
 }
 
-// reports is a tool that tells how far it is as often as toTell says, before and during its work. After the first time it does what is in
-// between, if anything. At the end it tells nothing: some clients hand on what is close together in another order.
+// reports is a tool that reports progress toTell times, before and during its work. After the first report it calls between, if not nil. It
+// reports nothing at its end, because some clients reorder messages that come close together.
 func reports(work time.Duration, between func(hand) error) tool {
 	return func(ctx context.Context, h hand, _ json.RawMessage) (string, error) {
 		for i := range toTell {
@@ -58,22 +59,10 @@ func reports(work time.Duration, between func(hand) error) tool {
 					return "", err
 				}
 			}
-			if err := pass(ctx, work/toTell); err != nil {
+			if err := sample.Work(ctx, work/toTell); err != nil {
 				return "", err
 			}
 		}
 		return "done", nil
-	}
-}
-
-// pass lets time pass.
-func pass(ctx context.Context, d time.Duration) error {
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-t.C:
-		return nil
-	case <-ctx.Done():
-		return context.Cause(ctx)
 	}
 }

@@ -9,22 +9,23 @@ import (
 	"strings"
 )
 
-// view names a sight: a client, a setting and a scenario.
+// view identifies a sight: by client, setting and scenario.
 type view struct{ client, setting, scenario string }
 
-// album is all that was seen.
+// album has all sights.
 type album map[view]sight
 
 const clientsIntro = `# Clients
-What clients that people run do behind rejoin. ` + "`make clients-table`" + ` writes this page by running each of them against servers with ` + "`NewApp`" + `,
-` + "`bridge/gosdk` and `bridge/mcpgo`, with `Eras` of `Legacy` and `Both`; `make clients`" + ` runs them again and compares.
+This page lists what widely used clients do behind rejoin. ` + "`make clients-table`" + ` writes it: it runs each client against servers with
+` + "`NewApp`, `bridge/gosdk` and `bridge/mcpgo`, with `Eras` of `Legacy` and `Both`. `make clients`" + ` runs them again and compares.
 
-A client is *let go* when the server ends a stream before its time, having told the client when to come back (SEP-1699). It *polls* when it
-comes back to the stream of a call. One that was let go and never comes back waits for its own time-out, if it has one.
+The server may *disconnect* a client: it ends a stream early, after it has told the client when to reconnect (SEP-1699). The client *polls* if it
+then asks for the stream of its call again. A client that never does this waits for its own time-out, if it has one. *Kept* means that the server
+did not disconnect the client.
 
 ## What they do
-Each client makes a quick call, one of two seconds with three reports of progress, one of 1.5 s under a ` + "`CloseAfter`" + ` of 300 ms, one whose tool
-calls ` + "`CloseStream`" + `, and keeps a session during which the server lets the standalone stream go three times.
+Each client makes four calls: a quick one; one of two seconds with three reports of progress; one of 1.5 s with a ` + "`CloseAfter`" + ` of 300 ms;
+and one whose tool calls ` + "`CloseStream`" + `. It also keeps a session in which the server closes the standalone stream three times.
 
 | client | behind | version | quick | slow | ` + "`CloseAfter` | `CloseStream`" + ` | standalone stream |
 |---|---|---|---|---|---|---|---|
@@ -39,16 +40,17 @@ func document(a album, met []customer) string {
 			fmt.Fprintf(&b, "| %s | %s | %s |\n", c.name, together(same.in), same.what)
 		}
 	}
-	b.WriteString("\n## What they say they are\n`clientInfo` of initialize, or of the request in the modern era, and the header `User-Agent`.\n\n" +
+	b.WriteString("\n## How they identify themselves\n`clientInfo` of `initialize`, or of the request in the modern era, and the header `User-Agent`.\n\n" +
 		"| client | clientInfo | User-Agent |\n|---|---|---|\n")
 	for _, c := range met {
 		info, agent := names(a, c.name)
 		if info = "`" + info + "`"; c.named {
-			info = "as its user names it"
+			info = "set by the application"
 		}
 		fmt.Fprintf(&b, "| %s | %s | `%s` |\n", c.name, info, agent)
 	}
-	b.WriteString("\n## What they complain of\nThe first line of each error that a client reports, to a handler where it has one, or writes to stderr. Who is not listed is silent.\n\n" +
+	b.WriteString("\n## What they report\nThe first line of each error that a client passes to its error handler, if it has one, or writes to stderr.\n" +
+		"Clients that are not listed report nothing.\n\n" +
 		"| client | when | line |\n|---|---|---|\n")
 	for _, c := range met {
 		for _, of := range complaints(a, c.name) {
@@ -62,7 +64,7 @@ func document(a album, met []customer) string {
 	return b.String()
 }
 
-// rowsOf are the rows of a document about one client.
+// rowsOf returns the rows of a document about one client.
 func rowsOf(doc, client string) (rows []string) {
 	for row := range strings.Lines(doc) {
 		if strings.HasPrefix(row, "| "+client+" |") {
@@ -72,7 +74,7 @@ func rowsOf(doc, client string) (rows []string) {
 	return rows
 }
 
-// names is what a client says that it is, the first time that it says so.
+// names returns how a client identifies itself, from the first sight in which it does.
 func names(a album, client string) (info, agent string) {
 	for _, in := range settings() {
 		for _, what := range scenarios() {
@@ -84,13 +86,13 @@ func names(a album, client string) (info, agent string) {
 	return "", ""
 }
 
-// finding is something, and the settings in which it was found.
+// finding is a result, with the settings in which it was found.
 type finding struct {
 	in   []setting
 	what string
 }
 
-// alike puts settings together in which the same was found.
+// alike groups settings with the same result.
 func alike(what func(setting) string) (found []finding) {
 	for _, in := range settings() {
 		w := what(in)
@@ -103,7 +105,7 @@ func alike(what func(setting) string) (found []finding) {
 	return found
 }
 
-// together names settings: by their era alone if no other of it is missing.
+// together names several settings. It names an era alone if they are all settings of that era.
 func together(some []setting) string {
 	if len(some) == len(settings()) {
 		return "each"
@@ -127,7 +129,7 @@ func together(some []setting) string {
 	return strings.Join(names, "; ")
 }
 
-// deeds are the cells of a client in a setting.
+// deeds returns the cells of a client in a setting.
 func deeds(a album, client string, in setting) string {
 	see := func(scenario string) sight { return a[view{client, in.String(), scenario}] }
 	slow := see("slow")
@@ -143,9 +145,9 @@ func deeds(a album, client string, in setting) string {
 func polled(s sight) string {
 	switch {
 	case s.letGo == 0:
-		return "not let go: " + s.end
+		return "kept: " + s.end
 	case s.back == 0:
-		return "**never comes back**: " + s.end
+		return "**never polls**: " + s.end
 	default:
 		return "polls: " + s.end
 	}
@@ -156,24 +158,24 @@ func idled(s sight) string {
 	case s.end != endsWell:
 		return s.end
 	case !s.listens:
-		return "opens none"
+		return "not used"
 	case s.letGo == 0:
-		return "not let go"
+		return "kept"
 	case s.back < letGoes:
-		return "**never comes back**"
+		return "**never reconnects**"
 	default:
-		return "comes back"
+		return "reconnects"
 	}
 }
 
-// complaint is a line that a client logs, and the scenarios in which it does.
+// complaint is a line that a client logs, with the scenarios in which it does.
 type complaint struct {
 	when []string
 	line string
 }
 
-// complaints are the lines that a client logs in each of the settings in which it does the same: what one of them has and the others do
-// not is chance.
+// complaints returns the lines that a client logs in all settings in which it otherwise does the same. A line that it logs in only some of
+// them is left out as accidental.
 func complaints(a album, client string) (found []complaint) {
 	when := map[string][]string{}
 	for _, what := range scenarios() {

@@ -23,7 +23,7 @@ var (
 
 const clientsDoc = "../docs/clients.md"
 
-// setting is a server that clients are connected to.
+// setting is a kind of server for the clients.
 type setting struct {
 	server string
 	app    func(tools) rejoin.App
@@ -31,7 +31,7 @@ type setting struct {
 }
 
 func (s setting) String() string {
-	if s.eras == rejoin.Both {
+	if s.eras == rejoin.EraBoth {
 		return s.server + ", Both"
 	}
 	return s.server + ", Legacy"
@@ -40,16 +40,16 @@ func (s setting) String() string {
 // settings are the servers of the matrix. NewApp serves one era only.
 func settings() []setting {
 	return []setting{
-		{"NewApp", listedApp, rejoin.Legacy},
-		{"go-sdk", bridgedGoSDK, rejoin.Legacy},
-		{"mcp-go", bridgedMCPGo, rejoin.Legacy},
-		{"go-sdk", bridgedGoSDK, rejoin.Both},
-		{"mcp-go", bridgedMCPGo, rejoin.Both},
+		{"NewApp", listedApp, rejoin.EraLegacy},
+		{"go-sdk", bridgedGoSDK, rejoin.EraLegacy},
+		{"mcp-go", bridgedMCPGo, rejoin.EraLegacy},
+		{"go-sdk", bridgedGoSDK, rejoin.EraBoth},
+		{"mcp-go", bridgedMCPGo, rejoin.EraBoth},
 	}
 }
 
-// TestClients meets clients that people run, each in each setting and scenario, and compares what it sees with docs/clients.md. On a busy
-// machine some give up by clocks of their own: who does not do as the document says is met once more.
+// TestClients runs widely used clients, each in each setting and scenario, and compares what they do with docs/clients.md. On a busy machine
+// some clients give up after time-outs of their own, so a client that does not do what the document says runs once more.
 func TestClients(t *testing.T) {
 	require.False(t, *update && *few, "the document is about all clients")
 	for _, args := range [][]string{nil, {"clients/node"}} {
@@ -83,11 +83,11 @@ func TestClients(t *testing.T) {
 	}
 }
 
-// meetAll meets clients, many at once, and puts what it sees into the album.
+// meetAll runs clients, several at once, and puts the sights into the album.
 func meetAll(t *testing.T, name string, clients []customer, a album) {
 	t.Helper()
 	var mu sync.Mutex
-	t.Run(name, func(t *testing.T) { // returns when all have been met
+	t.Run(name, func(t *testing.T) { // returns when all clients have ended
 		for _, c := range clients {
 			command := c.command(t)
 			for _, in := range settings() {

@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// until asks again whenever something has changed, and says if the answer was yes in time.
+// until calls ask whenever something has changed. It reports whether the answer was yes within the limit.
 func until(limit time.Duration, ask func() (yes bool, changed <-chan struct{})) bool {
 	deadline := time.NewTimer(limit)
 	defer deadline.Stop()
@@ -24,7 +24,7 @@ func until(limit time.Duration, ask func() (yes bool, changed <-chan struct{})) 
 	}
 }
 
-// until waits for something that the client says or does, which is guarded by the mutex.
+// until waits until wanted, which the mutex guards, returns true.
 func (e *encounter) until(limit time.Duration, wanted func() bool) bool {
 	return until(limit, func() (bool, <-chan struct{}) {
 		e.mu.Lock()
@@ -33,7 +33,7 @@ func (e *encounter) until(limit time.Duration, wanted func() bool) bool {
 	})
 }
 
-// untilSent waits for a number of exchanges.
+// untilSent waits until n exchanges match.
 func (w *wire) untilSent(limit time.Duration, n int, match func(*exchange) bool) bool {
 	return until(limit, func() (bool, <-chan struct{}) {
 		w.mu.Lock()
@@ -43,7 +43,7 @@ func (w *wire) untilSent(limit time.Duration, n int, match func(*exchange) bool)
 	})
 }
 
-// lines calls f with each line that is written to it.
+// lines returns a writer that calls f with each line.
 func lines(f func(string)) writer {
 	var rest string
 	return func(b []byte) (int, error) {

@@ -16,9 +16,9 @@ import (
 	"github.com/rejoin-mcp/rejoin"
 )
 
-// The cases of this file hold for any client that can poll: each starts one.
+// The cases of this file hold for every client that can poll. Each case starts a client.
 
-// quick is a tool that every case ends with: the session is in order.
+// quick is a tool that every case calls last: the session still works.
 func quick(context.Context, hand, json.RawMessage) (string, error) { return "done", nil }
 
 func (p *peer) requireQuick(t *testing.T) {
@@ -27,7 +27,7 @@ func (p *peer) requireQuick(t *testing.T) {
 	p.requireSeen(t, "result", "quick", "done")
 }
 
-// casePolls: while the client is away, something happens that it must find when it is back, each thing once.
+// casePolls: while the client is disconnected, messages are sent. It gets each of them once when it polls.
 func casePolls(t *testing.T, client program) {
 	const rounds = 5
 	p := start(t, client, rejoin.Config{}, tools{
@@ -76,7 +76,7 @@ func (p *peer) polls(post exchange) func(*exchange) bool {
 	return func(e *exchange) bool { return e.method == http.MethodGet && streamName(e.cursor()) == stream }
 }
 
-// caseIdle: nothing happens on the standalone stream for many rounds, and then it still works.
+// caseIdle: the standalone stream is closed many times without a message, and then still works.
 func caseIdle(t *testing.T, client program, rounds int) {
 	const retry = 50 * time.Millisecond
 	handles, release := make(chan hand, 1), make(chan struct{})
@@ -118,7 +118,7 @@ func caseIdle(t *testing.T, client program, rounds int) {
 	require.Len(t, gets, rounds+2)
 	for i := range gets[1:] {
 		require.Equal(t, client.cursor, gets[i+1].cursor() != "")
-		if client.cursor { // node's timers may be early by a millisecond
+		if client.cursor { // node's timers may fire a millisecond early
 			require.GreaterOrEqual(t, gets[i+1].sent.Sub(gets[i].endedAt), retry-2*time.Millisecond, "the client waits as long as it was told")
 		}
 	}
@@ -127,7 +127,7 @@ func caseIdle(t *testing.T, client program, rounds int) {
 	require.Len(t, p.texts("log", ""), 2, "each message arrives once")
 }
 
-// caseFails: a call that fails while its client is away fails there too, and only there.
+// caseFails: a call that fails while its client is disconnected fails at the client too, and no other call fails.
 func caseFails(t *testing.T, client program) {
 	p := start(t, client, rejoin.Config{Policy: rejoin.Policy{Retry: soon}}, tools{
 		"quick": quick,
@@ -158,7 +158,7 @@ func caseFails(t *testing.T, client program) {
 	require.Equal(t, want, got, "nobody polls for what has ended")
 }
 
-// caseAsks: the question waits for the client, and the answer comes while the client is away again.
+// caseAsks: the tool asks while the client is disconnected, and the answer comes while it is disconnected again.
 func caseAsks(t *testing.T, client program) {
 	handles := make(chan hand, 1)
 	p := start(t, client, rejoin.Config{}, tools{
@@ -169,7 +169,7 @@ func caseAsks(t *testing.T, client program) {
 				Action  string            `json:"action"`
 				Content map[string]string `json:"content"`
 			}
-			err := errors.Join(h.CloseStream(soon), h.Request(ctx, "elicitation/create", map[string]any{
+			err := errors.Join(h.CloseStream(soon), h.Ask(ctx, "elicitation/create", map[string]any{
 				"message": "Who are you?",
 				"requestedSchema": map[string]any{
 					"type": "object", "properties": map[string]any{"name": map[string]any{"type": "string"}},
@@ -193,8 +193,8 @@ func caseAsks(t *testing.T, client program) {
 	p.leave(t)
 }
 
-// caseConnects: what the client sends to connect and to call a tool is this and no more: no time is lost, and no client tries
-// twice. A client of both eras begins with server/discover, is refused, and goes on as any other.
+// caseConnects: the client sends only these requests to connect and to call a tool. So no time is lost, and no client repeats a request. A
+// client of both eras begins with server/discover, is refused, and then does what the others do.
 func caseConnects(t *testing.T, client program) {
 	p := start(t, client, rejoin.Config{}, tools{
 		"resumable": func(_ context.Context, h hand, _ json.RawMessage) (string, error) {

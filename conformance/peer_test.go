@@ -22,20 +22,20 @@ import (
 	stdadapter "github.com/rejoin-mcp/rejoin/adapters/stdlib"
 )
 
-// program is a client to be started, and what is known of it.
+// program is a client to be started, with what is known about it.
 type program struct {
-	command []string // the URL of the server is to follow
-	version string   // that it negotiates
-	probes  bool     // it is of both eras, and asks for the modern one first
-	listens bool     // it opens the standalone stream
-	cursor  bool     // it comes back to that stream with a cursor, after the time it was told
-	rereads bool     // it takes no error for a response, and asks once more
+	command []string // the URL of the server is added
+	version string   // the version that it negotiates
+	probes  bool     // it supports both eras, and tries the modern one first
+	listens bool     // it requests the standalone stream
+	cursor  bool     // it resumes that stream with a cursor, after the time that it was told
+	rereads bool     // it does not treat an error as the response, and polls once more
 
-	app  func(tools) rejoin.App // the server that it is to be connected to
-	eras rejoin.Eras            // that the server offers
+	app  func(tools) rejoin.App // makes the app of its server
+	eras rejoin.Eras            // the eras of its server
 }
 
-// peer is a client in a process of its own that is connected to a server of its own. clients/gosdk/main.go says how the two talk.
+// peer is a client process that is connected to a server of its own. clients/gosdk/main.go describes the lines that the two exchange.
 type peer struct {
 	srv  *rejoin.Server
 	wire *wire
@@ -45,17 +45,17 @@ type peer struct {
 	mu      sync.Mutex
 	seen    []line
 	changed chan struct{} // closed at each change
-	over    bool          // it has closed its stdout
+	over    bool          // it has closed stdout
 }
 
-// line is what a client has seen.
+// line is a line of the client's stdout: what the client received.
 type line struct {
 	Kind string `json:"kind"`
 	Of   string `json:"of"`
 	Text string `json:"text"`
 }
 
-// start starts a server with the tools, and a client of it, and returns when both are connected. The client must end well.
+// start starts a server with the tools and a client, and returns when they are connected. The client must exit with 0.
 func start(t *testing.T, client program, cfg rejoin.Config, list tools) *peer {
 	t.Helper()
 	cfg.Logger = slog.New(slog.DiscardHandler)
@@ -67,7 +67,7 @@ func start(t *testing.T, client program, cfg rejoin.Config, list tools) *peer {
 	p := &peer{srv: srv, wire: newWire(nil), changed: make(chan struct{})}
 	server := httptest.NewServer(p.wire.record(mux))
 	t.Cleanup(server.Close)
-	t.Cleanup(srv.Close) // of a client that hangs, server.Close would wait for ever
+	t.Cleanup(srv.Close) // if the client hangs, server.Close would wait for ever
 
 	ctx, kill := context.WithCancel(context.WithoutCancel(t.Context()))
 	t.Cleanup(kill)
@@ -115,7 +115,7 @@ func (p *peer) update(change func()) {
 	p.changed = make(chan struct{})
 }
 
-// waitFor waits until what is guarded by the mutex is as wanted.
+// waitFor waits until wanted, which the mutex guards, returns true.
 func (p *peer) waitFor(t *testing.T, what string, wanted func() bool) {
 	t.Helper()
 	deadline := time.After(patience)
@@ -143,7 +143,7 @@ func (p *peer) all() []line {
 	return slices.Clone(p.seen)
 }
 
-// texts lists what the client has seen of a kind, in order.
+// texts returns the texts of a kind that the client has received, in order.
 func (p *peer) texts(kind, of string) (texts []string) {
 	for _, l := range p.all() {
 		if l.Kind == kind && l.Of == of {
@@ -153,14 +153,14 @@ func (p *peer) texts(kind, of string) (texts []string) {
 	return texts
 }
 
-// order has the client do something.
+// order sends a line to the client.
 func (p *peer) order(t *testing.T, words string) {
 	t.Helper()
 	_, err := fmt.Fprintln(p.stdin, words)
 	require.NoError(t, err, "the client says %v", p.all())
 }
 
-// await waits until the client has seen as much of a kind.
+// await waits until the client has received n texts of a kind.
 func (p *peer) await(t *testing.T, n int, kind, of string) {
 	t.Helper()
 	p.waitFor(t, fmt.Sprintf("%d times %s %s", n, kind, of), func() bool {
@@ -174,14 +174,14 @@ func (p *peer) await(t *testing.T, n int, kind, of string) {
 	})
 }
 
-// requireSeen waits until the client has seen as much of a kind, and compares.
+// requireSeen waits until the client has received as many texts of a kind as wanted, and compares them.
 func (p *peer) requireSeen(t *testing.T, kind, of string, want ...string) {
 	t.Helper()
 	p.await(t, len(want), kind, of)
 	require.Equal(t, want, p.texts(kind, of), "%s %s: each once and in order", kind, of)
 }
 
-// leave has the client end its session, and checks that nothing is left of it and that the client had no reason to complain.
+// leave lets the client end its session. It checks that the session has ended, and that the client has reported no problem.
 func (p *peer) leave(t *testing.T) {
 	t.Helper()
 	require.NoError(t, p.stdin.Close())

@@ -16,7 +16,7 @@ import (
 	"github.com/rejoin-mcp/rejoin/rejointest"
 )
 
-// The official Go client closes its whole session at a ping that is refused. Calls that fill MaxConcurrent are no reason for that.
+// The official Go client closes its session if a ping is refused. A ping is answered also while calls fill MaxConcurrent.
 func TestGoSDKKeepsAliveBesideCalls(t *testing.T) {
 	const most = 4
 	running, release := make(chan struct{}, most), make(chan struct{})
@@ -46,7 +46,7 @@ func TestGoSDKKeepsAliveBesideCalls(t *testing.T) {
 	}
 }
 
-// Pings reach both bridges' servers, and are answered, beside as many calls as there may be.
+// Pings reach the servers behind both bridges and are answered, also while as many calls run as are allowed.
 func TestBridgesAnswerPingsBesideCalls(t *testing.T) {
 	for name, app := range bridges {
 		t.Run(name, func(t *testing.T) {

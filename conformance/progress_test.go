@@ -11,7 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// progress collects what a client is told of the progress of its calls.
+// progress collects the progress notifications of a client.
 type progress struct {
 	mu      sync.Mutex
 	seen    map[string][]float64 // by token
@@ -33,8 +33,8 @@ func (p *progress) handler(_ context.Context, r *mcp.ProgressNotificationClientR
 	}
 }
 
-// require waits until the client was told as often as that, and compares. The result of a call may overtake the last progress
-// inside the client.
+// require waits until as many notifications have come as wanted, and compares them. Inside the client the result of a call may overtake the
+// last progress.
 func (p *progress) require(t *testing.T, token string, want ...float64) {
 	t.Helper()
 	deadline := time.After(patience)

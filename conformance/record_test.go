@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// record keeps what a server is asked and what it answers, for clients that run in a process of their own.
+// record is a middleware that records the requests and responses of a server, for clients that run in processes of their own.
 func (w *wire) record(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
 		e := &exchange{method: r.Method, header: r.Header.Clone(), sent: time.Now()}
@@ -27,7 +27,7 @@ func (w *wire) record(next http.Handler) http.Handler {
 	})
 }
 
-// recorder copies an answer as it is written.
+// recorder copies a response as it is written.
 type recorder struct {
 	http.ResponseWriter
 	w *wire
@@ -47,7 +47,7 @@ func (r *recorder) Write(p []byte) (int, error) {
 	return r.ResponseWriter.Write(p)
 }
 
-// head keeps the head of the answer, once.
+// head records the head of the response, once.
 func (r *recorder) head(status int) {
 	r.w.update(func() {
 		if r.e.status == 0 {

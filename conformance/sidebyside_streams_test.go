@@ -18,7 +18,7 @@ import (
 	stdadapter "github.com/rejoin-mcp/rejoin/adapters/stdlib"
 )
 
-// A tool lets its client go three times. The client is the official one, which polls.
+// A tool closes its stream three times. The client is the official one, which polls.
 func TestSideBySideClosedAgain(t *testing.T) {
 	compare(t, sights{
 		goSDK:          `calling "tools/call": request terminated without response`,
@@ -52,7 +52,7 @@ func TestSideBySideClosedAgain(t *testing.T) {
 			ended <- result.Content[0].(*mcp.TextContent).Text
 		}()
 		for range 3 {
-			elapse(time.Minute) // whatever the client does meanwhile, it has done
+			elapse(time.Minute) // by then the client has done everything that it does
 			select {
 			case again <- struct{}{}:
 			default:
@@ -70,8 +70,7 @@ func TestSideBySideClosedAgain(t *testing.T) {
 	})
 }
 
-// A client opens the standalone stream anew while the server still holds its old connection for alive, as it does for minutes when a
-// network is gone.
+// A client requests the standalone stream again while the server has not noticed that the old connection is dead, which can take minutes.
 func TestSideBySideOldStandaloneStreamHangs(t *testing.T) {
 	compare(t, sights{
 		goSDK:          "409, messages come on the old connection",
@@ -91,7 +90,7 @@ func TestSideBySideOldStandaloneStreamHangs(t *testing.T) {
 	})
 }
 
-// between says which of two connections what was sent has come on.
+// between returns which of the two connections got the message.
 func between(old, fresh *flight) string {
 	switch {
 	case len(old.told()) == 0:
@@ -137,7 +136,7 @@ func TestSideBySideOldCallHangs(t *testing.T) {
 	})
 }
 
-// A client asks for the standalone stream anew, without a cursor: it wants what comes, not what it has seen.
+// A client requests the standalone stream again, without a cursor: it should get new messages, and not those that it got before.
 func TestSideBySideFreshStream(t *testing.T) {
 	compare(t, sights{
 		goSDK:          "200, nothing comes again",
@@ -163,7 +162,7 @@ func TestSideBySideFreshStream(t *testing.T) {
 	})
 }
 
-// Calls of one session run at once, and each reports progress.
+// Several calls of one session run at once, and each reports progress.
 func TestSideBySideConcurrentCalls(t *testing.T) {
 	const calls, steps = 8, 20
 	compare(t, sights{
@@ -206,7 +205,7 @@ func TestSideBySideConcurrentCalls(t *testing.T) {
 	})
 }
 
-// A tool reports progress and returns at once, again and again, with nothing else going on. So it does for clients of 2026-07-28.
+// A tool reports progress and returns at once, again and again, while nothing else happens. The same for clients of 2026-07-28.
 func TestSideBySideLastMessages(t *testing.T) {
 	const calls = 200
 	reports := func(d desk) string {
@@ -232,7 +231,7 @@ func TestSideBySideLastMessages(t *testing.T) {
 	}, func(_ *testing.T, enter func(work) *booth) string { return arrive(enter(reports).call) })
 	both := func(s sdk) func(*testing.T, work) http.Handler {
 		return func(t *testing.T, w work) http.Handler {
-			srv, err := rejoin.NewServer(s.bridge(w), rejoin.Config{Eras: rejoin.Both, Logger: slog.New(slog.DiscardHandler)})
+			srv, err := rejoin.NewServer(s.bridge(w), rejoin.Config{Eras: rejoin.EraBoth, Logger: slog.New(slog.DiscardHandler)})
 			require.NoError(t, err)
 			t.Cleanup(srv.Close)
 			return stdadapter.New(srv)
@@ -254,7 +253,7 @@ func TestSideBySideLastMessages(t *testing.T) {
 	}
 }
 
-// modernCall is call in a request of 2026-07-28, which needs no session.
+// modernCall is call as a request of 2026-07-28, which needs no session.
 func (b *booth) modernCall(n int) *flight {
 	b.path, b.header = "/mcp", http.Header{
 		"Mcp-Protocol-Version": {"2026-07-28"}, "Mcp-Method": {"tools/call"}, "Mcp-Name": {"work"},

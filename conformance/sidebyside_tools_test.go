@@ -12,7 +12,7 @@ import (
 	"github.com/go-chi/chi/v5"
 )
 
-// A client keeps its connection and reads nothing, while a tool sends it more than a connection holds.
+// A client keeps its connection and stops reading, while a tool sends more than the connection can buffer.
 func TestSideBySideClientThatDoesNotRead(t *testing.T) {
 	const messages = 2000
 	compare(t, sights{
@@ -34,7 +34,7 @@ func TestSideBySideClientThatDoesNotRead(t *testing.T) {
 			return "done"
 		})
 		call := b.stall(callOf(1))
-		if strings.HasSuffix(t.Name(), "/mcp-go") { // it waits for a mutex, at which a bubble does not count as idle
+		if strings.HasSuffix(t.Name(), "/mcp-go") { // it waits for a mutex, and then synctest does not count the bubble as blocked
 			for range 20 {
 				b.ping()
 			}
@@ -61,7 +61,7 @@ func TestSideBySideClientThatDoesNotRead(t *testing.T) {
 	})
 }
 
-// A connection breaks while a tool runs: before it has sent anything, or after.
+// A connection breaks while a tool runs: before the tool has sent anything, or after.
 func TestSideBySideBrokenConnection(t *testing.T) {
 	compare(t, sights{
 		goSDK:          "silent: the tool goes on, no id to ask for the answer with; after a message: the tool goes on, no id to ask for the answer with",
@@ -147,8 +147,8 @@ func TestSideBySideDelete(t *testing.T) {
 	})
 }
 
-// What a tool finds in its context of a middleware and of a router that recycles, in a session whose first request was another user's
-// and another tenant's.
+// What a tool finds in its context, which comes from a middleware and a router that recycles contexts, in a session whose first request was
+// that of another user and another tenant.
 func TestSideBySideContextValues(t *testing.T) {
 	compare(t, sights{
 		goSDK:          "Bob of other",
@@ -166,7 +166,7 @@ func TestSideBySideContextValues(t *testing.T) {
 			return "done"
 		})
 		got := ""
-		for range 20 { // a pool may forget what is put into it, and does so often under the race detector
+		for range 20 { // a pool may drop what is put into it, and often does with the race detector
 			b.path = "/acme/mcp"
 			b.header.Set("X-User", "Ann")
 			call := b.call(1)

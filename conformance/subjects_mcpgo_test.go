@@ -11,7 +11,7 @@ import (
 	"github.com/rejoin-mcp/rejoin/bridge/mcpgo"
 )
 
-// bridgedMCPGo is the same with mcp-go.
+// bridgedMCPGo is a server of mcp-go with the tools, behind its bridge.
 func bridgedMCPGo(list tools) rejoin.App {
 	s := server.NewMCPServer("interop", "1", server.WithToolCapabilities(true), server.WithElicitation(), server.WithLogging())
 	add := func(name string, h server.ToolHandlerFunc) { s.AddTool(mcp.NewTool(name), h) }

@@ -11,11 +11,11 @@ import (
 	"github.com/rejoin-mcp/rejoin/bridge/gosdk"
 )
 
-// hand is a tool's hold on its call: rejoin's own, or in a bridged server what the SDK has for it, and rejoin's for the rest.
+// hand is what a tool uses of its call: rejoin's handle, or in a bridged server what the SDK offers, and rejoin's handle for the rest.
 type hand interface {
 	Progress(done, total float64, message string) error
 	Notify(method string, params any) error
-	Request(ctx context.Context, method string, params, result any) error
+	Ask(ctx context.Context, method string, params, result any) error
 	CloseStream(retryAfter time.Duration) error
 	CloseStandaloneStream(retryAfter time.Duration) error
 	WaitConnected(ctx context.Context) error
@@ -23,7 +23,7 @@ type hand interface {
 	Session() *rejoin.Session
 }
 
-// sdkHand reports progress and asks as its SDK does. The handle is asked for each time, as in a tool that knows no rejoin.
+// sdkHand reports progress and asks with its SDK. It gets the handle from the context each time, as a tool does that was not written for rejoin.
 type sdkHand struct {
 	ctx      context.Context
 	progress func(done, total float64) error
@@ -42,8 +42,8 @@ func (h sdkHand) WaitConnected(ctx context.Context) error { return h.handle().Wa
 func (h sdkHand) Resumable() bool                         { return h.handle().Resumable() }
 func (h sdkHand) Session() *rejoin.Session                { return h.handle().Session() }
 
-// Request knows questions to the user only.
-func (h sdkHand) Request(ctx context.Context, _ string, params, result any) error {
+// Ask asks the user, and ignores the method.
+func (h sdkHand) Ask(ctx context.Context, _ string, params, result any) error {
 	question := params.(map[string]any)
 	answer, err := h.elicit(ctx, question["message"].(string), question["requestedSchema"])
 	if err != nil {
@@ -56,8 +56,8 @@ func (h sdkHand) Request(ctx context.Context, _ string, params, result any) erro
 	return json.Unmarshal(raw, result)
 }
 
-// Both servers have two more tools. "grow" adds a tool, of which the SDK tells all clients. "who" needs an answer of the user, and
-// says so in the way of the modern era, which both SDKs translate for older clients.
+// Both servers have two more tools. "grow" adds a tool, and the SDK notifies all clients. "who" asks the user in its result, as the modern era
+// does; both SDKs translate that for older clients.
 const (
 	grow, who = "grow", "who"
 	whoAsks   = "Who are you?"

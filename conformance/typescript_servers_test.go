@@ -21,8 +21,8 @@ import (
 	"github.com/rejoin-mcp/rejoin/client"
 )
 
-// script is a server of a TypeScript SDK in a process of its own, and a session of package client with it whose connections can be
-// cut. servers/typescript/server.mjs says which tools it has.
+// script is a process with a server of a TypeScript SDK, and a session of package client with it whose connections can be cut.
+// servers/typescript/server.mjs describes its tools.
 type script struct {
 	*scissors
 	session *client.Session
@@ -59,7 +59,7 @@ func launch(t *testing.T, arguments ...string) *script {
 	require.NoError(t, err)
 	require.NoError(t, cmd.Start())
 	t.Cleanup(func() {
-		_ = stdin.Close() // it ends with that
+		_ = stdin.Close() // the process ends with its stdin
 		require.NoError(t, cmd.Wait(), "the server must end well")
 	})
 	listening, err := bufio.NewReader(stdout).ReadString('\n')
@@ -74,7 +74,7 @@ func launch(t *testing.T, arguments ...string) *script {
 	s.session, err = client.Connect(ctx, url, client.Config{
 		HTTP: &http.Client{Transport: transport}, Logger: slog.New(slog.DiscardHandler),
 		Backoff: 20 * time.Millisecond, BackoffMax: time.Second,
-		Attempts: -1, // it is for the tests' deadline to say when to give up
+		Attempts: -1, // the deadline of the test decides when to give up
 	})
 	require.NoError(t, err)
 	t.Cleanup(func() {
@@ -85,7 +85,7 @@ func launch(t *testing.T, arguments ...string) *script {
 	return s
 }
 
-// call calls a tool. meanwhile is called at each message. It returns the messages, in one text, and the text of the result.
+// call calls a tool. It calls meanwhile with each message. It returns the messages as one text, and the text of the result.
 func (s *script) call(t *testing.T, name, of string, meanwhile func(text string)) (told, text string, err error) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
@@ -113,11 +113,11 @@ func quietly(string) {}
 // dataOf is the text of a log message.
 func dataOf(m client.Message) string {
 	var params struct{ Data string }
-	_ = json.Unmarshal(m.Params, &params) // what has no data is "" then
+	_ = json.Unmarshal(m.Params, &params) // without data it is ""
 	return params.Data
 }
 
-// does calls a tool that must do that.
+// does calls a tool, which must succeed.
 func (s *script) does(t *testing.T, name, of string) string {
 	t.Helper()
 	_, text, err := s.call(t, name, of, quietly)
@@ -133,8 +133,8 @@ func (s *script) letsGo(t *testing.T) {
 	require.Equal(t, "1", s.does(t, "runs", "polls"), "sent once")
 }
 
-// listens hears what is said to nobody in particular, also after the server has closed the stream and after its connection broke. The
-// stream has an event id from the first message on.
+// listens receives notifications on the standalone stream, also after the server has closed the stream and after its connection broke. The
+// stream has event ids from the first message on.
 func (s *script) listens(t *testing.T) {
 	ctx, leave := context.WithCancel(t.Context())
 	heard, left := make(chan string, 10), make(chan error, 1)
@@ -147,7 +147,7 @@ func (s *script) listens(t *testing.T) {
 		}
 		left <- err
 	}()
-	first := "" // what is said before the server has the connection is lost
+	first := "" // what is sent before the server has the connection is lost
 	for first == "" {
 		s.does(t, "tell", "0")
 		select {
@@ -159,7 +159,7 @@ func (s *script) listens(t *testing.T) {
 	for got := receive(t, heard, "the first"); got != "one"; got = receive(t, heard, "the first") {
 		require.Equal(t, "0", got)
 	}
-	s.does(t, "tell", "") // closes
+	s.does(t, "tell", "") // closes the stream
 	s.does(t, "tell", "two")
 	require.Equal(t, "two", receive(t, heard, "what was said after the stream was closed"))
 	s.cutNow("GET ")
@@ -178,7 +178,7 @@ func (s *script) refuses(t *testing.T) {
 	s.does(t, "quick", "")
 }
 
-// goesOn is a call that is cut while its tool waits. It says more while nobody is connected.
+// goesOn cuts a call while its tool waits. The tool sends more while there is no connection.
 func (s *script) goesOn(t *testing.T) {
 	s.cutAfter(`"slow"`, `"one"`)
 	told, text, err := s.call(t, "slow", "", func(text string) {
@@ -194,7 +194,7 @@ func (s *script) goesOn(t *testing.T) {
 	require.Equal(t, "1", s.does(t, "runs", "slow"), "sent once")
 }
 
-// cutAnywhere cuts the answer at many bytes.
+// cutAnywhere cuts the response at many bytes.
 func (s *script) cutAnywhere(t *testing.T) {
 	const step = 7
 	before := s.does(t, "runs", "quick")
@@ -221,7 +221,7 @@ func (s *script) cutAnywhere(t *testing.T) {
 	}
 }
 
-// mayHaveRun is a call that is cut and cannot be taken up again.
+// mayHaveRun cuts a call that cannot be resumed.
 func (s *script) mayHaveRun(t *testing.T) {
 	s.cutAfter(`"slow"`, `"one"`)
 	told, _, err := s.call(t, "slow", "", quietly)

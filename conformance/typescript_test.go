@@ -14,13 +14,13 @@ import (
 	"github.com/rejoin-mcp/rejoin"
 )
 
-// The official TypeScript clients need npm and node, which `go test work` must not: `make clients` runs these tests.
+// The official TypeScript clients need npm and node, which `go test work` must not need: `make clients` runs these tests.
 
 func TestTypeScript(t *testing.T) {
 	out, err := exec.CommandContext(t.Context(), "./install").CombinedOutput()
 	require.NoError(t, err, "%s", out)
 	for _, client := range []program{
-		{command: []string{"v1"}, rereads: true, eras: rejoin.Both},
+		{command: []string{"v1"}, rereads: true, eras: rejoin.EraBoth},
 		{command: []string{"v2"}, probes: true}, // it falls back
 	} {
 		name := client.command[0]
@@ -29,7 +29,7 @@ func TestTypeScript(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			eachBridge(t, client, polledCases())
 			own := client
-			own.app, own.eras = newApp, rejoin.Legacy // it has no other
+			own.app, own.eras = newApp, rejoin.EraLegacy // it supports only this era
 			t.Run("connects", func(t *testing.T) { caseConnects(t, own) })
 			t.Run("polls", func(t *testing.T) { casePolls(t, own) })
 			t.Run("idle", func(t *testing.T) { caseIdle(t, own, 20) })
@@ -39,12 +39,12 @@ func TestTypeScript(t *testing.T) {
 		})
 	}
 	t.Run("v2-legacy", func(t *testing.T) {
-		eachBridge(t, program{command: typeScript("v2-legacy"), version: "2025-11-25", listens: true, cursor: true, eras: rejoin.Both},
+		eachBridge(t, program{command: typeScript("v2-legacy"), version: "2025-11-25", listens: true, cursor: true, eras: rejoin.EraBoth},
 			polledCases())
 	})
 	for _, name := range []string{"v2", "v2-modern"} {
 		t.Run(name+" in the modern era", func(t *testing.T) {
-			eachBridge(t, program{command: typeScript(name), version: "2026-07-28", eras: rejoin.Both},
+			eachBridge(t, program{command: typeScript(name), version: "2026-07-28", eras: rejoin.EraBoth},
 				map[string]func(*testing.T, program){"modern": caseModern})
 		})
 	}
@@ -54,7 +54,7 @@ func typeScript(name string) []string {
 	return []string{"node_modules/.bin/node", "clients/typescript/client.mjs", name}
 }
 
-// caseResumes: what has ended can be read again from anywhere, and whoever has read all of it is told so, not left waiting.
+// caseResumes: a call that has ended can be read again from any event. A client that has read everything is told so and does not wait.
 func caseResumes(t *testing.T, client program) {
 	p := start(t, client, rejoin.Config{}, tools{
 		"quick": quick,

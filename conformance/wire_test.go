@@ -14,10 +14,10 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// patience is how long a test waits for what must happen.
+// patience is the deadline of everything that a test waits for.
 const patience = time.Minute
 
-// wire keeps every byte between a client and its server, as the client's http.RoundTripper or as the server's middleware (record).
+// wire records everything between a client and its server, as the client's http.RoundTripper or as a middleware of the server (record).
 type wire struct {
 	next http.RoundTripper
 
@@ -27,20 +27,20 @@ type wire struct {
 	changed   chan struct{} // closed at each change
 }
 
-// exchange is one request and what came back. What changes is guarded by the wire.
+// exchange is one request with its response. The wire's mutex guards what changes.
 type exchange struct {
 	method  string
 	header  http.Header // of the request
 	request string
 	sent    time.Time
 
-	status   int // 0: no answer yet
+	status   int // 0: no response yet
 	answer   http.Header
 	answered time.Time
 	body     []byte
-	ended    bool // cleanly
+	ended    bool // it has ended cleanly
 	endedAt  time.Time
-	left     bool // ended, but by the client
+	left     bool // the client has ended it
 }
 
 func newWire(next http.RoundTripper) *wire {
@@ -68,7 +68,7 @@ func (w *wire) RoundTrip(r *http.Request) (*http.Response, error) {
 	return res, nil
 }
 
-// update changes something and wakes those who wait.
+// update changes something and wakes those that wait.
 func (w *wire) update(change func()) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -95,7 +95,7 @@ func (t *tap) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// all returns copies of the exchanges so far that match, in the order in which they were sent; nil: all of them.
+// all returns copies of the exchanges so far that match, in the order of their requests; match nil: all of them.
 func (w *wire) all(match func(*exchange) bool) []exchange {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -129,8 +129,8 @@ func (w *wire) wait(t *testing.T, n int, what string, match func(*exchange) bool
 	}
 }
 
-// standalone matches the GETs of the standalone stream that were answered with a stream. The first has no cursor; the others are
-// told by the stream's name, which the cursor begins with.
+// standalone matches the GETs of the standalone stream that were answered with a stream. The first one has no cursor. The others are
+// identified by the stream's name, with which the cursor begins.
 func (w *wire) standalone() func(*exchange) bool {
 	name := ""
 	return func(e *exchange) bool {
@@ -151,7 +151,7 @@ func (e *exchange) cursor() string { return e.header.Get("Last-Event-ID") }
 
 func (e *exchange) contentType() string { return e.answer.Get("Content-Type") }
 
-// rpcMethod is the method of the message that was sent.
+// rpcMethod is the method of the message in the request.
 func (e *exchange) rpcMethod() string { return messageOf(e.request).Method }
 
 // calls reports whether the exchange is a POST of that method.
@@ -159,7 +159,7 @@ func (e *exchange) calls(method string) bool {
 	return e.method == http.MethodPost && e.rpcMethod() == method
 }
 
-// message is as much of a JSON-RPC message as the tests look at.
+// message has the parts of a JSON-RPC message that the tests use.
 type message struct {
 	ID     json.RawMessage `json:"id"`
 	Method string          `json:"method"`
@@ -168,19 +168,19 @@ type message struct {
 }
 
 func messageOf(data string) (m message) {
-	_ = json.Unmarshal([]byte(data), &m) // what is no message has no method either
+	_ = json.Unmarshal([]byte(data), &m) // without a method if it is not a message
 	return m
 }
 
 func (m message) isResponse() bool { return m.Result != nil || m.Error != nil }
 
-// event is one block of a stream that is more than a comment, complete or not.
+// event is one block of a stream, complete or not, that is not only a comment.
 type event struct {
 	id, data, retry     string
 	hasData, isComplete bool
 }
 
-// events takes a stream apart. It knows only what rejoin writes: lines end with \n, and a field's name is followed by ": ".
+// events parses a stream. It knows only what rejoin writes: lines end with \n, and ": " follows the name of a field.
 func events(body []byte) (list []event) {
 	for block := range strings.SplitSeq(string(body), "\n\n") {
 		var e event
@@ -206,13 +206,13 @@ func events(body []byte) (list []event) {
 	return list
 }
 
-// streamName is the part of an event id that all of a stream's ids share.
+// streamName is the part that all event ids of a stream share.
 func streamName(id string) string {
 	name, _, _ := strings.Cut(id, ".")
 	return name
 }
 
-// answered matches a stream with a response on it, or, unless open, one that has ended too.
+// answered matches a stream with a response on it. Unless open, the stream must also have ended.
 func answered(open bool) func(*exchange) bool {
 	return func(e *exchange) bool {
 		return e.contentType() == "text/event-stream" && (open || e.ended) && slices.ContainsFunc(events(e.body),
@@ -220,9 +220,9 @@ func answered(open bool) func(*exchange) bool {
 	}
 }
 
-// requireCleanStreams checks what must hold of each stream of a client that can poll: it begins with a primer, no id was used
-// before (official clients count a connection without a new one as no progress), it ends after the response, and one that ended
-// without it has said when to come back.
+// requireCleanStreams checks each stream of a client that can poll: it begins with a primer; no id was used before (official clients count a
+// connection without a new id as a failure); it ends after the response; and if it ended without the response, it had told the client when to
+// poll.
 func requireCleanStreams(t *testing.T, w *wire) {
 	t.Helper()
 	w.wait(t, len(w.all(answered(true))), "stream that ended after its response", answered(false))

@@ -27,7 +27,7 @@ func newBench() *bench {
 	b.m = New(&Config{
 		Policy: b.policy, SessionIdleTTL: 24 * time.Hour, MaxInFlight: 64, MaxEnded: 100, Remember: 100,
 	}, streamID("S"), b.now)
-	b.m.phase, b.m.polls = open, true
+	b.m.phase, b.m.canPoll = phaseOpen, true
 	for range 300 {
 		b.json()
 		b.polling()

@@ -27,7 +27,7 @@ func TestDuplicatesInALargeBatch(t *testing.T) {
 		best := time.Hour
 		for range 5 {
 			m := New(&Config{}, streamID("S"), start)
-			m.phase = open
+			m.phase = phaseOpen
 			in := batchOf(n, true)
 			began := time.Now()
 			require.Equal(t, Duplicate, m.Step(start, in, nil)[0].Reason)
@@ -37,9 +37,9 @@ func TestDuplicatesInALargeBatch(t *testing.T) {
 	}
 	few, many := takes(2_000), takes(40_000)
 	require.Less(t, many, 100*few, "20 times as many take about 20 times as long, and not 400 times")
-	for _, n := range []int{2, fewMembers, fewMembers + 1, 100} {
+	for _, n := range []int{2, maxPairwise, maxPairwise + 1, 100} {
 		m := New(&Config{}, streamID("S"), start)
-		m.phase = open
+		m.phase = phaseOpen
 		require.Equal(t, Duplicate, m.Step(start, batchOf(n, true), nil)[0].Reason, "%d", n)
 		require.Equal(t, Start, m.Step(start, batchOf(n, false), nil)[0].Do, "%d", n)
 	}
@@ -49,7 +49,7 @@ func TestDuplicatesInALargeBatch(t *testing.T) {
 func TestHandlersThatHaveNotReturned(t *testing.T) {
 	post := func(in In, stale int, others ...In) Reason {
 		m := New(&Config{MaxInFlight: 5}, streamID("S"), start)
-		m.phase = open
+		m.phase = phaseOpen
 		for i, other := range others {
 			other.Op, other.Stream, other.Policy, other.ID = Post, StreamID{byte(i), 1}, &Policy{}, strconv.Itoa(i)
 			require.Equal(t, Start, m.Step(start, &other, nil)[0].Do)
@@ -73,7 +73,7 @@ func TestHandlersThatHaveNotReturned(t *testing.T) {
 func TestLongIDsOfEndedRequests(t *testing.T) {
 	const most = 10_000
 	m := New(&Config{MaxEnded: 50, Remember: 1000, IDBytes: most}, streamID("S"), start)
-	m.phase, m.polls = open, true
+	m.phase, m.canPoll = phaseOpen, true
 	policy := Policy{Mode: SSE}
 	id := func(i int) StreamID { return StreamID{1, byte(i), byte(i >> 8)} }
 	for i := range 400 {

@@ -1,30 +1,36 @@
-// Package core decides everything about one MCP session over Streamable HTTP, and does nothing.
+// Package core decides everything about one MCP session over Streamable HTTP, and performs nothing.
 //
-// A [Machine] is one session: which streams it has, who reads them, which request is in flight, when a client is primed,
-// let go and expected back, what is kept and for how long. It is a pure value: it has no goroutine, lock, clock, randomness
-// or I/O. Time, identifiers and random numbers are arguments, so that the same inputs give the same outputs, always.
+// A [Machine] is one session. It knows the session's streams and their readers, the requests in flight, which clients poll and when they
+// are due back, and what is kept for how long. It is a plain value without goroutines, locks, clocks, randomness or I/O. Time, identifiers
+// and random numbers are arguments, so the same inputs always give the same outputs.
 //
-// A driver feeds it:
+// A driver feeds the machine:
 //
 //	out = m.Step(now, &in, out[:0])
 //
-// and obeys the outputs in their order. m.Deadline says when the next [Tick] is due. Steps of one machine must not overlap;
-// obeying may, with three rules:
+// and obeys the outputs in their order. m.Deadline says when the next [Tick] is due. example_driver_test.go is a small driver without HTTP.
 //
-//   - Emit, Reply and Full of one stream are serialised: the next one is stepped when the [Record] of the one before has been
-//     carried out (or has failed and was reported by Full or Lost). Route tells beforehand which stream an Emit will be
-//     recorded on. This is what keeps sequences gapless although a store may refuse an event.
-//   - Every connection that was named in a Post or Get is reported once by Gone, also after Refuse and AnswerJSON.
-//   - After EndSession nothing is stepped that could matter: every input is answered with Refuse or Discard.
+// Steps of one machine must not overlap. A driver may step again before it has obeyed everything, under three rules:
 //
-// # Words
+//   - Emit, Reply and Full of one stream are serialised: the next one is stepped when the [Record] of the one before was carried out, or
+//     has failed and the failure was reported with Full or Lost. Route tells beforehand which stream an Emit will be recorded on. This
+//     keeps sequences gapless although a store may refuse an event.
+//   - Gone is reported once for every connection that was named in a Post or Get, also after Refuse and AnswerJSON.
+//   - After EndSession the machine answers Post, Get, Close and Adjust with Refuse, Emit and Reply with Discard, and ignores the rest.
 //
-// A stream is an append-only log. A connection is one HTTP response that reads it, at most one at a time. A request stream
-// belongs to one POST; the standalone stream is the session's own. A stream with a POST whose head is not yet sent is
-// undecided: its answer may still become plain JSON. A request stream runs until every request in it was answered or
-// cancelled; then it is ended and kept for a while, and finally dropped: its numbers are remembered longer than its events.
+// # Terms
 //
-// What becomes of a request stream is a table in ARCHITECTURE.md, what a GET is answered with one in get.go. Clauses of the
-// specification (Streamable HTTP of 2025-11-25, with SEP-1699) are named where the code decides by them; testdata has a script
-// for each.
+// A stream is an append-only log of messages. A connection is one HTTP response that reads a stream; a stream has at most one reader at a
+// time. A request stream belongs to one POST. The standalone stream belongs to the session.
+//
+// A request stream is undecided until the head of its response is sent: the answer may still become plain JSON. It runs until every
+// request in it was answered or cancelled. Then it has ended and is kept for a while. Finally it is dropped: its events are deleted, but
+// its numbers are remembered for longer.
+//
+// A cursor is the event id that a client sends in Last-Event-ID. A client is detached when its connection ends before the stream does and
+// it was told when to come back. To poll is to come back with a cursor. A primer is the first event of a connection: it has an id and no
+// message. A session is opened by initialize; connections and streams are not called open.
+//
+// ARCHITECTURE.md has a table of what becomes of a request stream, get.go one of how a GET is answered. Where the code decides by a clause of
+// the specification (Streamable HTTP of 2025-11-25, with SEP-1699), a comment names the clause, and testdata has a script for it.
 package core

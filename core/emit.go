@@ -1,20 +1,20 @@
 package core
 
-// target returns where a message of the app goes, or why nowhere. Messages made in a call go to its stream, also when nobody
-// reads it (transports, "sending messages to the server", 2025-11-25: what belongs to a request travels on its stream); all
-// others, and what a call sends after its end, to the standalone stream.
+// target returns the index of the stream that a message of the app goes to, or -1 and the reason. Messages of a call go to its stream, also
+// while it has no reader (transports, "sending messages to the server", 2025-11-25: what belongs to a request travels on its stream). All
+// others, and what a call sends after its end, go to the standalone stream.
 func (m *Machine) target(in *In) (int32, Reason) {
 	i, ofCall := standalone, false
 	if in.Stream != (StreamID{}) {
 		i = m.find(in.Stream)
 		ofCall = i != standalone
 	}
-	if i > standalone && m.streams[i].life == alive {
+	if i > standalone && m.streams[i].phase == streamRunning {
 		s := &m.streams[i]
 		switch {
 		case s.stranded:
 			return -1, Unreachable
-		case !s.jsonOnly && !(s.buffered && s.reader == undecided):
+		case !s.jsonOnly && !(s.buffered && s.reader == readerUndecided):
 			return i, NoReason
 		case in.Flags&Progress != 0:
 			return -1, Worthless
@@ -32,11 +32,11 @@ func (m *Machine) target(in *In) (int32, Reason) {
 
 // Route returns the index of the stream that an Emit or Reply would be recorded on now, or -1.
 func (m *Machine) Route(in *In) int32 {
-	if m.phase == over {
+	if m.phase == phaseEnded {
 		return -1
 	}
-	if m.work == nil {
-		m.unfold()
+	if m.streamTable == nil {
+		m.makeStreamTable()
 	}
 	if in.Op == Reply {
 		return m.find(in.Stream)
@@ -50,26 +50,26 @@ func (m *Machine) emit(in *In, out []Out) []Out {
 	if i < 0 {
 		return append(out, Out{Do: Discard, Reason: why})
 	}
-	if m.streams[i].reader == undecided {
-		out = m.goSSE(i, out)
+	if m.streams[i].reader == readerUndecided {
+		out = m.startSSE(i, out)
 	}
 	return m.record(i, false, out)
 }
 
-// record gives the next sequence to a message.
+// record gives the next sequence to a message and orders its append.
 func (m *Machine) record(i int32, seal bool, out []Out) []Out {
 	s := &m.streams[i]
 	s.seq++
-	s.empties = 0
+	s.emptyPolls = 0
 	return append(out, Out{Do: Record, Index: i, Stream: s.id, Seq: s.seq, Seal: seal})
 }
 
-// goSSE decides that an undecided POST is answered by a stream.
-func (m *Machine) goSSE(i int32, out []Out) []Out {
+// startSSE decides that an undecided POST is answered by a stream.
+func (m *Machine) startSSE(i int32, out []Out) []Out {
 	s := &m.streams[i]
-	s.reader = attached
-	s.retry = m.baseRetry(s)
-	out = m.greet(Out{Conn: s.conn, Index: i, Stream: s.id}, 0, s.nonce, s.retry, 0, out)
+	s.reader = readerAttached
+	s.retry = m.primerRetry(s)
+	out = m.startResponse(Out{Conn: s.conn, Index: i, Stream: s.id}, 0, s.nonce, s.retry, 0, out)
 	if s.held > 0 {
 		for k := range s.requests() {
 			if r := &s.requests()[k]; r.state == held {
@@ -83,39 +83,39 @@ func (m *Machine) goSSE(i int32, out []Out) []Out {
 	return out
 }
 
-// reply takes a response. The last one of a stream ends it.
+// reply takes a response. The last response of a stream ends it.
 func (m *Machine) reply(in *In, out []Out) []Out {
 	i := m.find(in.Stream)
 	var r *Request
-	if i > standalone && m.streams[i].life == alive {
+	if i > standalone && m.streams[i].phase == streamRunning {
 		r = m.streams[i].awaiting(in.ID)
 	}
 	if r == nil {
 		return append(out, Out{Do: Discard, Reason: Ended})
 	}
 	s := &m.streams[i]
-	last := s.open == 1
+	last := s.unanswered == 1
 	switch {
 	case s.stranded:
 		m.settle(i, r)
-		if s.named() { // an id may have got through after all: the response counts as one that was dropped
+		if s.idIssued() { // an id may have reached the client: the response counts as one that was dropped
 			s.seq++
 			r.Seq = s.seq
 		}
 		out = append(out, Out{Do: Discard, Reason: Unreachable})
 		if last {
-			out = m.finish(i, out)
+			out = m.endStream(i, out)
 		}
 		return out
-	case s.reader == undecided && s.plain():
-		if s.open > s.held+1 {
+	case s.reader == readerUndecided && s.answersJSON():
+		if s.unanswered > s.held+1 {
 			s.held++
 			r.state = held
 			return append(out, Out{Do: Hold, Index: i, Stream: s.id})
 		}
 		return m.answerJSON(i, out)
-	case s.reader == undecided:
-		out = m.goSSE(i, out)
+	case s.reader == readerUndecided:
+		out = m.startSSE(i, out)
 	}
 	m.settle(i, r)
 	out = m.record(i, last, out)
@@ -123,27 +123,27 @@ func (m *Machine) reply(in *In, out []Out) []Out {
 	if !last {
 		return out
 	}
-	if s.reader == attached {
+	if s.reader == readerAttached {
 		out = m.endConn(i, s.seq, 0, Ended, out)
 	}
-	return m.finish(i, out)
+	return m.endStream(i, out)
 }
 
-// plain reports whether an undecided POST is answered by plain JSON if it is answered now.
-func (s *stream) plain() bool { return s.jsonOnly || s.buffered || s.policy.Mode != SSE }
+// answersJSON reports whether the answer to an undecided POST is plain JSON if it comes now.
+func (s *stream) answersJSON() bool { return s.jsonOnly || s.buffered || s.policy.Mode != SSE }
 
-// written notes how far a client was served.
+// written notes how far a stream was written.
 func (m *Machine) written(in *In) {
 	i := m.find(in.Stream)
 	if i < 0 {
 		return
 	}
 	s := &m.streams[i]
-	s.sent = max(s.sent, min(in.Seq, s.seq))
+	s.written = max(s.written, min(in.Seq, s.seq))
 	if in.Conn == s.conn {
-		s.wrote = max(s.wrote, min(in.Seq, s.seq))
+		s.connWritten = max(s.connWritten, min(in.Seq, s.seq))
 	}
-	s.primed = s.primed || m.polls || in.Seq > 0 && !s.memory // a primer has an id, whatever became of the store
+	s.primed = s.primed || m.canPoll || in.Seq > 0 && !s.inMemory // a primer has an id also if the store failed
 	m.relist(i)
 	m.schedule(i)
 }

@@ -2,27 +2,27 @@ package core
 
 import "time"
 
-// get answers a GET: a client that resumes a stream, or one that opens the standalone stream.
+// get answers a GET: a client resumes a stream with a cursor, or reads the standalone stream without one.
 //
-//	cursor of a request that runs, or with events left    the stream from after it
-//	cursor of a request that ended, nothing left          NothingLeft
-//	cursor whose next events were dropped                 an error for each request whose response is missing, then the end
-//	cursor past the end of a request's stream             an error for each request that was not cancelled, then the end
-//	cursor of the standalone stream                       the stream from after it; what was dropped is passed over
-//	cursor past the end of that                           as without a cursor
-//	a cursor whose stream was never given an id           Unknown
-//	no cursor                                             the standalone stream from after what was written of it
-//	no cursor, where there is no standalone stream        NoStandalone
-//	no cursor, no new work                                Draining
+//	cursor of a request stream that runs or has events left    the stream after it
+//	cursor of a request stream that ended, nothing left        NothingLeft
+//	cursor whose next events were dropped                      an error for each request whose response is missing, then the end
+//	cursor past the end of a request stream                    an error for each request that was not cancelled, then the end
+//	cursor of the standalone stream                            the stream after it, without the events that were dropped
+//	cursor past the end of the standalone stream               the same as no cursor at all
+//	cursor of a stream of which no id was ever issued          Unknown
+//	no cursor                                                  the standalone stream after what was already written of it
+//	no cursor, and the standalone stream is off                NoStandalone
+//	no cursor, and the server drains                           Draining
 //
-// So only what can never have been a cursor is refused: at a refusal some clients end their session. A cursor past the end names a
-// stream whose name cannot be guessed. Its client may have it from a process that had more of the stream, so it is told, and keeps its
-// session. What it is told has ids of its own, and no numbers: those may yet be given to events.
+// So a cursor is called Unknown only if it was never issued: some clients end their session at a refusal. A cursor past the end names a
+// stream whose name cannot be guessed. The client may have the cursor from a process that had more of the stream, so it gets errors and
+// keeps its session. Those errors have ids with a nonce instead of a sequence, because later events may get the sequences.
 func (m *Machine) get(in *In, out []Out) []Out {
 	m.conns++
-	m.active = m.now
+	m.lastActive = m.now
 	refuse := func(why Reason) []Out { return append(out, Out{Do: Refuse, Conn: in.Conn, Reason: why}) }
-	if m.phase == provisional {
+	if m.phase == phaseInitializing {
 		return refuse(Unknown)
 	}
 	if in.Flags&HasCursor == 0 {
@@ -32,64 +32,65 @@ func (m *Machine) get(in *In, out []Out) []Out {
 		case m.cfg.NoStandalone || in.Flags&NoFlush != 0:
 			return refuse(NoStandalone)
 		}
-		// The backlog is delivered, history is not: a client that opens the stream anew has no use for what it has seen.
-		return m.attach(standalone, m.streams[standalone].sent, in, out)
+		// Events that were already written are not repeated.
+		return m.attach(standalone, m.streams[standalone].written, in, out)
 	}
 	i := m.find(in.Stream)
 	if i < 0 {
 		return m.getDropped(in, out)
 	}
 	s := &m.streams[i]
-	if i != standalone && s.named() {
-		m.cameBack(s.parting)
+	if i != standalone && s.idIssued() {
+		m.clientReturned(s.poll)
 	}
 	switch {
-	case !s.named():
-		return refuse(Unknown) // no such id was ever given to anybody
-	case in.Seq > max(s.seq, s.expired) && i == standalone:
-		return m.attach(standalone, s.sent, in, out)
-	case in.Seq > max(s.seq, s.expired):
-		return m.getBeyond(in, s.requests(), out)
-	case s.cancelled, s.life == ended && in.Seq == s.seq, in.Seq > s.seq:
+	case !s.idIssued():
+		return refuse(Unknown) // no id of the stream was ever issued
+	case in.Seq > max(s.seq, s.expireSeq) && i == standalone:
+		return m.attach(standalone, s.written, in, out)
+	case in.Seq > max(s.seq, s.expireSeq):
+		return m.getPastEnd(in, s.requests(), out)
+	case s.cancelled, s.phase == streamEnded && in.Seq == s.seq, in.Seq > s.seq:
 		return refuse(NothingLeft)
-	case s.stranded: // an id got through after all, but the stream was given up
+	case s.stranded: // an id has reached the client after all, but nothing is recorded any more
 		return m.getExpired(in, s.requests(), out)
 	}
-	s.primed = true // it shows an id, whatever was reported as written
+	s.primed = true // the cursor shows that the client has an id, whatever Written said
 	return m.attach(i, in.Seq, in, out)
 }
 
-// getDropped answers for a stream that has been dropped.
+// getDropped answers a cursor whose stream was dropped, or never existed.
 func (m *Machine) getDropped(in *In, out []Out) []Out {
-	t := m.dropped.find(in.Stream)
-	if t == nil {
+	d := m.dropped.find(in.Stream)
+	if d == nil {
 		return append(out, Out{Do: Refuse, Conn: in.Conn, Reason: Unknown})
 	}
-	m.cameBack(byItself)
-	rs := m.dropped.requests(t)
-	if in.Seq > t.last {
-		return m.getBeyond(in, rs, out)
+	m.clientReturned(pollNone)
+	rs := m.dropped.requests(d)
+	if in.Seq > d.last {
+		return m.getPastEnd(in, rs, out)
 	}
-	if !anyAfter(rs, in.Seq) {
+	if !anyUnseen(rs, in.Seq) {
 		return append(out, Out{Do: Refuse, Conn: in.Conn, Reason: NothingLeft})
 	}
 	return m.getExpired(in, rs, out)
 }
 
-// getExpired tells a client that what it wants is gone, in a stream that ends: at a refusal some clients end their session.
+// getExpired tells a client that the events after its cursor are gone. It does so by errors in a stream that ends, because some clients end
+// their session at a refusal.
 func (m *Machine) getExpired(in *In, rs []Request, out []Out) []Out {
 	to := Out{Conn: in.Conn, Index: -1, Stream: in.Stream}
-	out = m.expire(to, rs, in.Seq, Expired, m.beginEmpty(in, out))
+	out = m.expire(to, rs, in.Seq, Expired, m.startErrors(in, out))
 	return append(out, Out{Do: End, Conn: in.Conn, Index: -1, Stream: in.Stream, Reason: Expired})
 }
 
-// getBeyond tells likewise a client whose cursor lies past the end. Nobody knows what it has seen, so there is an error for each
-// request that has a response or will have one.
-func (m *Machine) getBeyond(in *In, rs []Request, out []Out) []Out {
-	if !anyAfter(rs, 0) {
+// getPastEnd does the same for a cursor past the end. It is unknown what the client has seen, so there is an error for each request that has
+// a response or will have one.
+func (m *Machine) getPastEnd(in *In, rs []Request, out []Out) []Out {
+	if !anyUnseen(rs, 0) {
 		return append(out, Out{Do: Refuse, Conn: in.Conn, Reason: NothingLeft})
 	}
-	out = m.beginEmpty(in, out)
+	out = m.startErrors(in, out)
 	to := Out{Do: Expire, Conn: in.Conn, Index: -1, Stream: in.Stream, Seq: in.Seq, Nonce: in.Nonce, Reason: Expired}
 	for k := range rs {
 		if unseen(&rs[k], 0) {
@@ -101,53 +102,53 @@ func (m *Machine) getBeyond(in *In, rs []Request, out []Out) []Out {
 	return append(out, Out{Do: End, Conn: in.Conn, Index: -1, Stream: in.Stream, Reason: Expired})
 }
 
-// beginEmpty opens a response in which there is nothing to read but errors.
-func (m *Machine) beginEmpty(in *In, out []Out) []Out {
+// startErrors starts an SSE response that contains only errors.
+func (m *Machine) startErrors(in *In, out []Out) []Out {
 	retry := time.Duration(0)
-	if m.polls {
+	if m.canPoll {
 		retry = clampRetry(m.cfg.Policy.Retry)
 	}
 	out = append(out, Out{Do: Attach, Conn: in.Conn, Index: -1, Stream: in.Stream, Seq: in.Seq})
-	return m.greet(Out{Conn: in.Conn, Index: -1, Stream: in.Stream}, in.Seq, in.Nonce, retry, m.slowDown(), out)
+	return m.startResponse(Out{Conn: in.Conn, Index: -1, Stream: in.Stream}, in.Seq, in.Nonce, retry, m.delayGet(), out)
 }
 
-// attach makes a connection the reader of a stream, from after seq. Whoever reads it now ends: a server cannot tell a
-// connection that died from one that is quiet, so the newest one is right.
+// attach makes a connection the reader of a stream, starting after seq. The connection that reads it now ends: a server cannot tell a dead
+// connection from a quiet one, so the newest connection wins.
 func (m *Machine) attach(i int32, seq uint64, in *In, out []Out) []Out {
 	s := &m.streams[i]
-	wait := m.slowDown()
+	wait := m.delayGet()
 	if wait > 0 {
-		s.empty()
+		s.countEmptyPoll()
 	}
 	for _, old := range [...]ConnID{s.conn, s.closing} {
 		if old != 0 {
-			out = append(out, Out{Do: End, Conn: old, Index: i, Stream: s.id, Dur: m.retryOf(s, 0), Reason: TakenOver})
+			out = append(out, Out{Do: End, Conn: old, Index: i, Stream: s.id, Dur: m.closeRetry(s, 0), Reason: TakenOver})
 		}
 	}
-	s.conn, s.closing, s.reader, s.cut = in.Conn, 0, attached, false
-	s.parting = byItself
-	s.since, s.limit, s.from, s.wrote, s.poll = m.now, in.Dur, seq, seq, in.Flags&HasCursor != 0
-	base := m.baseRetry(s)
+	s.conn, s.closing, s.reader, s.mayEndEarly = in.Conn, 0, readerAttached, false
+	s.poll = pollNone
+	s.connSince, s.connLimit, s.connFrom, s.connWritten, s.resumed = m.now, in.Dur, seq, seq, in.Flags&HasCursor != 0
+	base := m.primerRetry(s)
 	if wait > 0 {
-		base = m.retryOf(s, 0)
+		base = m.closeRetry(s, 0)
 	}
 	s.retry = base
 	out = append(out, Out{Do: Attach, Conn: in.Conn, Index: i, Stream: s.id, Seq: seq})
-	out = m.greet(Out{Conn: in.Conn, Index: i, Stream: s.id}, seq, in.Nonce, base, wait, out)
+	out = m.startResponse(Out{Conn: in.Conn, Index: i, Stream: s.id}, seq, in.Nonce, base, wait, out)
 	switch {
-	case s.life == ended:
+	case s.phase == streamEnded:
 		return m.endConn(i, s.seq, 0, Ended, out)
-	case m.brief(i, in.Flags):
-		return m.letGoAt(i, 0, out)
+	case m.endsAtOnce(i, in.Flags):
+		return m.detach(i, 0, out)
 	}
 	m.schedule(i)
 	return out
 }
 
-// brief reports whether a connection gets only what is there now. What a writer that cannot flush is given later would not leave
-// before its end; and nobody stays on the standalone stream of a server that shuts down. But a client that cannot poll keeps its
-// connection until the response is there.
-func (m *Machine) brief(i int32, f Flags) bool {
+// endsAtOnce reports whether a connection ends as soon as it has written what is recorded now. That is so if its writer cannot flush, since
+// later events would leave only at its end, and for the standalone stream of a server that shuts down. A client that cannot poll
+// keeps the connection of its request until the response is there.
+func (m *Machine) endsAtOnce(i int32, f Flags) bool {
 	polls := m.resumable(&m.streams[i])
 	if i == standalone {
 		return f&NoFlush != 0 || m.final || m.draining && polls
@@ -155,67 +156,66 @@ func (m *Machine) brief(i int32, f Flags) bool {
 	return f&NoFlush != 0 && polls
 }
 
-// greet opens an SSE response. A client that polls is primed on each, with an id it has never seen (SEP-1699; a fresh id is
-// what the official Go client takes for progress). Others choke on an empty event, and get a comment, so that the head leaves.
-// to names the connection and the stream.
-func (m *Machine) greet(to Out, seq, nonce uint64, retry, wait time.Duration, out []Out) []Out {
+// startResponse starts an SSE response. A client that can poll gets a primer on each connection, with an id that it has never seen (SEP-1699;
+// the official Go client takes a new id for progress). Other clients cannot parse an empty event. They get a comment, so that the
+// head is sent at once. to names the connection and the stream.
+func (m *Machine) startResponse(to Out, seq, nonce uint64, retry, wait time.Duration, out []Out) []Out {
 	to.Do, to.Dur = Head, wait
 	out = append(out, to)
 	to.Do, to.Dur = Comment, 0
-	if m.polls {
+	if m.canPoll {
 		to.Do, to.Seq, to.Nonce, to.Dur = Primer, seq, nonce, retry
 	}
 	return append(out, to)
 }
 
-// slowDown says how long the head of a GET waits, because too many came. A poll is never refused for that: clients end their
-// session at a refusal, or give up.
-func (m *Machine) slowDown() time.Duration {
-	m.getTime = max(m.getTime, m.now) + getInterval
-	over := m.getTime - m.now - getBurst*getInterval
-	if over <= 0 {
+// delayGet returns how long the head of a GET waits, which is positive if too many GETs came. A GET is not refused for that: at a refusal
+// clients end their session or give up.
+func (m *Machine) delayGet() time.Duration {
+	m.nextGet = max(m.nextGet, m.now) + getInterval
+	wait := m.nextGet - m.now - getBurst*getInterval
+	if wait <= 0 {
 		return 0
 	}
-	if over > getMaxWait {
-		m.getTime -= over - getMaxWait
-		over = getMaxWait
+	if wait > getMaxWait {
+		m.nextGet -= wait - getMaxWait
+		wait = getMaxWait
 	}
-	return over
+	return wait
 }
 
-// gap ends a connection that cannot read on, with an error for every request whose response it will not see. On the standalone
-// stream nobody waits for a response: its client may try again. One that a newer connection has taken over just ends.
+// gap ends a connection that cannot read on, with an error for each request whose response it will not write. On the standalone stream there
+// are no such requests, and the client may try again. A connection whose stream a newer one has taken over ends without errors.
 func (m *Machine) gap(in *In, out []Out) []Out {
 	i := m.find(in.Stream)
 	to := Out{Conn: in.Conn, Index: i, Stream: in.Stream}
 	if i < 0 {
-		if t := m.dropped.find(in.Stream); t != nil {
-			out = m.expire(to, m.dropped.requests(t), in.Seq, in.Reason, out)
+		if d := m.dropped.find(in.Stream); d != nil {
+			out = m.expire(to, m.dropped.requests(d), in.Seq, in.Reason, out)
 		}
 		to.Do, to.Reason = End, in.Reason
 		return append(out, to)
 	}
 	s := &m.streams[i]
 	if i == standalone {
-		to.Dur = m.retryOf(s, 0)
+		to.Dur = m.closeRetry(s, 0)
 	} else if in.Conn == s.conn || in.Conn == s.closing {
 		out = m.expire(to, s.requests(), in.Seq, in.Reason, out)
 	}
 	switch in.Conn {
 	case s.conn:
-		s.cut = true
+		s.mayEndEarly = true
 		return m.endConn(i, in.Seq, to.Dur, in.Reason, out)
 	case s.closing:
-		s.cut, s.upTo = true, 0
-		s.parting = byItself // it is told, so it need not come back
+		s.mayEndEarly, s.closingSeq = true, 0
+		s.poll = pollNone // it gets errors, so it need not come back
 		m.schedule(i)
 	}
 	to.Do, to.Reason = End, in.Reason
 	return append(out, to)
 }
 
-// expire makes the errors for all requests whose response does not come at or before the cursor. to names the connection and
-// the stream.
+// expire makes an error for each request whose response is not recorded at or before seq. to names the connection and the stream.
 func (m *Machine) expire(to Out, rs []Request, seq uint64, why Reason, out []Out) []Out {
 	to.Do, to.Seq, to.Reason = Expire, seq, why
 	for k := range rs {
@@ -226,12 +226,13 @@ func (m *Machine) expire(to Out, rs []Request, seq uint64, why Reason, out []Out
 		}
 	}
 	if i := m.find(to.Stream); i > standalone {
-		m.streams[i].expired = max(m.streams[i].expired, to.Seq)
+		m.streams[i].expireSeq = max(m.streams[i].expireSeq, to.Seq)
 	}
 	return out
 }
 
-func anyAfter(rs []Request, seq uint64) bool {
+// anyUnseen reports whether unseen is true for any of the requests.
+func anyUnseen(rs []Request, seq uint64) bool {
 	for k := range rs {
 		if unseen(&rs[k], seq) {
 			return true
@@ -240,8 +241,8 @@ func anyAfter(rs []Request, seq uint64) bool {
 	return false
 }
 
-// unseen reports whether a client with that cursor still waits for the response: it is not recorded yet, or comes later. A
-// request that ended without a response (cancelled) is not waited for.
+// unseen reports whether a client that has everything up to seq still waits for the response: it is not recorded yet, or comes later. The
+// client does not wait for a request that ended without a response (cancelled).
 func unseen(r *Request, seq uint64) bool {
 	return r.state != settled || r.Seq > seq
 }

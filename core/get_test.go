@@ -117,7 +117,7 @@ func TestGet(t *testing.T) {
 // TestTooManyGets: a burst is free, then heads are delayed and retries raised, but nothing is refused.
 func TestTooManyGets(t *testing.T) {
 	m := New(&Config{Policy: Policy{Retry: time.Second, RetryMax: time.Minute}}, streamID("S"), start)
-	m.phase, m.polls = open, true
+	m.phase, m.canPoll = phaseOpen, true
 	now := start
 	get := func() (wait, retry time.Duration) {
 		out := m.Step(now, &In{Op: Get, Conn: 1, Nonce: 1}, nil)
@@ -172,7 +172,7 @@ var start = time.Unix(1e9, 0)
 func TestMemory(t *testing.T) {
 	const kept = 10
 	m := New(&Config{Remember: kept}, streamID("S"), start)
-	m.phase, m.polls = open, true
+	m.phase, m.canPoll = phaseOpen, true
 	policy := Policy{Mode: SSE}
 	id := func(i int) StreamID { return StreamID{1, byte(i)} }
 	for i := range 35 {

@@ -1,32 +1,34 @@
 package core
 
-// The heap orders streams by deadline. container/heap would allocate to box its elements.
+// m.timers is a heap of stream indexes, ordered by deadline. container/heap would allocate to box its elements.
 
+// setTimer sets the deadline of a stream and moves the stream in the heap.
 func (m *Machine) setTimer(i int32, at instant) {
 	s := &m.streams[i]
 	s.deadline = at
 	switch {
 	case at == never:
 		m.unschedule(i)
-	case s.timer < 0:
-		s.timer = int32(len(m.timers)) //nolint:gosec // as many as streams
+	case s.heapIndex < 0:
+		s.heapIndex = int32(len(m.timers)) //nolint:gosec // as many as streams
 		m.timers = append(m.timers, i)
-		m.up(s.timer)
+		m.up(s.heapIndex)
 	default:
-		m.down(m.up(s.timer))
+		m.down(m.up(s.heapIndex))
 	}
 }
 
+// unschedule removes a stream from the heap.
 func (m *Machine) unschedule(i int32) {
 	s := &m.streams[i]
-	at, last := s.timer, int32(len(m.timers))-1 //nolint:gosec // as many as streams
+	at, last := s.heapIndex, int32(len(m.timers))-1 //nolint:gosec // as many as streams
 	s.deadline = never
 	if at < 0 {
 		return
 	}
 	m.swap(at, last)
 	m.timers = m.timers[:last]
-	s.timer = -1
+	s.heapIndex = -1
 	if at < last {
 		m.down(m.up(at))
 	}
@@ -38,8 +40,8 @@ func (m *Machine) less(a, b int32) bool {
 
 func (m *Machine) swap(a, b int32) {
 	m.timers[a], m.timers[b] = m.timers[b], m.timers[a]
-	m.streams[m.timers[a]].timer = a
-	m.streams[m.timers[b]].timer = b
+	m.streams[m.timers[a]].heapIndex = a
+	m.streams[m.timers[b]].heapIndex = b
 }
 
 func (m *Machine) up(at int32) int32 {

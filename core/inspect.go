@@ -2,15 +2,15 @@ package core
 
 import "time"
 
-// State is where a stream stands, in the words of logs and admin pages.
+// State is the state of a stream, as logs and admin pages show it.
 type State uint8
 
 // The states.
 const (
 	Dropped State = iota // there is no such stream
-	Pending              // a POST waits for its answer, whose form is not decided
-	Live                 // somebody reads
-	Parked               // it runs, and nobody reads
+	Pending              // a POST waits for its answer, which may still become JSON
+	Live                 // a connection reads it
+	Parked               // it runs and has no reader
 	Sealed               // it has ended
 )
 
@@ -21,31 +21,31 @@ func (s State) String() string {
 // Info is a snapshot of a stream.
 type Info struct {
 	State State
-	Since time.Time // the stream was made
+	Since time.Time // when the stream was made
 	Seq   uint64    // its last event
 }
 
-// Standalone names the session's own stream, until the session's end.
-func (m *Machine) Standalone() StreamID { return m.own }
+// Standalone returns the id of the standalone stream, and the zero value after the end of the session.
+func (m *Machine) Standalone() StreamID { return m.standaloneID }
 
-// Inspect looks at the stream in one place, also after the end of the session, where there is none.
+// Inspect returns a snapshot of the stream with that index, zero if there is none. It may be called after the end of the session.
 func (m *Machine) Inspect(index int32) Info {
-	if m.work == nil && m.phase != over && index == standalone {
+	if m.streamTable == nil && m.phase != phaseEnded && index == standalone {
 		return Info{State: Parked, Since: m.base}
 	}
-	if m.work == nil || int(index) >= len(m.streams) {
+	if m.streamTable == nil || int(index) >= len(m.streams) {
 		return Info{}
 	}
 	s := &m.streams[index]
-	info := Info{Since: m.base.Add(s.began), Seq: s.seq}
+	info := Info{Since: m.base.Add(s.created), Seq: s.seq}
 	switch {
-	case s.life == unused:
+	case s.phase == streamUnused:
 		return Info{}
-	case s.life == ended:
+	case s.phase == streamEnded:
 		info.State = Sealed
-	case s.reader == undecided:
+	case s.reader == readerUndecided:
 		info.State = Pending
-	case s.reader == attached:
+	case s.reader == readerAttached:
 		info.State = Live
 	default:
 		info.State = Parked

@@ -2,14 +2,14 @@ package core
 
 import "time"
 
-// phase is the life of a session.
-type phase uint8
+// sessionPhase says how far a session has come.
+type sessionPhase uint8
 
 const (
-	provisional phase = iota // initialize is being answered
-	open
-	stopping // nothing new; over as soon as nothing runs and nobody reads
-	over
+	phaseInitializing sessionPhase = iota // initialize is not answered yet
+	phaseOpen
+	phaseStopping // takes no new work; ends as soon as no request runs and no connection is left
+	phaseEnded
 )
 
 // instant is a moment, as the time since the machine was made: small, comparable, and on the monotonic clock.
@@ -17,49 +17,49 @@ type instant = time.Duration
 
 const never = instant(1<<63 - 1)
 
-// standalone is the place of the session's own stream.
+// standalone is the index of the standalone stream.
 const standalone = int32(0)
 
-// Machine is one session. The zero value is not ready; use New. Not safe for concurrent use.
+// Machine is one session. The zero value is not ready; use New. It is not safe for concurrent use.
 type Machine struct {
-	*work
+	*streamTable // nil while the session is idle
 
-	cfg      *Config
-	own      StreamID // the standalone stream
-	phase    phase
-	polls    bool // the client can poll
-	trust    trust
-	draining bool
-	final    bool // nobody stays on the standalone stream any more
-	young    bool // nothing has happened but initialize
+	cfg          *Config
+	standaloneID StreamID
+	phase        sessionPhase
+	canPoll      bool // the version, or a flag of Opened, says that the client polls
+	trust        trust
+	draining     bool
+	final        bool // the standalone stream must have no reader any more
+	onlyOpened   bool // nothing has happened since initialize
 
-	rand    uint32 // of the step that is being taken
-	conns   int32  // connections that have not ended
-	running int32  // request streams that run
-	pending int32  // requests that are not answered, whether anybody can read the answer or not
-	pings   int32  // of those
-	base    time.Time
-	now     instant // of the step that is being taken
-	active  instant // last sign of life
-	dueBack instant // the latest moment at which a client was told to be back
-	getTime instant // when the next GET would be due if they came evenly
+	rand       uint32 // of the current step
+	conns      int32  // connections that have not ended
+	running    int32  // request streams that run
+	unanswered int32  // requests that are not answered, also those whose answer no client can read
+	pings      int32  // pings among them
+	base       time.Time
+	now        instant // of the current step
+	lastActive instant // last sign of life
+	dueBack    instant // the latest moment at which a client was told to be back
+	nextGet    instant // when the next GET would be due if they came evenly
 }
 
-// New returns a session whose initialize is to come as the first Post, with flag Initialize. cfg is shared, and must not change; own
-// names the standalone stream.
+// New returns a session whose initialize is to come as the first Post, with flag Initialize. cfg is shared and must not change. own is
+// the id of the standalone stream.
 func New(cfg *Config, own StreamID, now time.Time) Machine {
-	return Machine{cfg: cfg, own: own, base: now, young: true}
+	return Machine{cfg: cfg, standaloneID: own, base: now, onlyOpened: true}
 }
 
-// Step takes one input, appends what must be done to out, in the order in which it must be done, and returns out.
-// It keeps nothing that in points to, except the strings and In.Batch, and changes nothing of it but the members of that.
+// Step takes one input, appends what must be done to out, in the order in which it must be done, and returns out. After its return the
+// machine still refers to the strings of in and to In.Batch, and to nothing else that in points to. It writes only to members of In.Batch.
 func (m *Machine) Step(now time.Time, in *In, out []Out) []Out {
 	m.now, m.rand = max(now.Sub(m.base), m.now), in.Rand
-	if m.phase == over {
+	if m.phase == phaseEnded {
 		return m.afterEnd(in, out)
 	}
-	if m.work == nil && !m.sleepsThrough(in) {
-		m.unfold()
+	if m.streamTable == nil && m.needsStreams(in) {
+		m.makeStreamTable()
 	}
 	switch in.Op {
 	case Tick:
@@ -67,7 +67,7 @@ func (m *Machine) Step(now time.Time, in *In, out []Out) []Out {
 	case Opened:
 		out = m.opened(in, out)
 	case OpenFailed:
-		out = m.end(OpenFailure, out)
+		out = m.endSession(OpenFailure, out)
 	case Post:
 		out = m.post(in, out)
 	case Get:
@@ -89,7 +89,7 @@ func (m *Machine) Step(now time.Time, in *In, out []Out) []Out {
 	case Gone:
 		out = m.gone(in, out)
 	case Close:
-		out = m.letGo(in, out)
+		out = m.close(in, out)
 	case Press:
 		out = m.press(in, out)
 	case Adjust:
@@ -97,28 +97,28 @@ func (m *Machine) Step(now time.Time, in *In, out []Out) []Out {
 	case Cancel:
 		out = m.cancel(in, out)
 	case Touch:
-		m.active = m.now
+		m.lastActive = m.now
 	case Delete:
-		out = m.end(in.Reason, out)
+		out = m.endSession(in.Reason, out)
 	case Drain:
 		out = m.drain(in, out)
 	case Stop:
 		out = m.stop(out)
 	}
-	if m.phase == stopping && m.conns == 0 && m.running == 0 {
-		out = m.end(Shutdown, out)
+	if m.phase == phaseStopping && m.conns == 0 && m.running == 0 {
+		out = m.endSession(Shutdown, out)
 	}
 	return out
 }
 
-// Deadline is when Step(now, In{Op: Tick}) is due; zero: never. It may be early, never late: drivers re-arm a timer only if it
-// comes sooner than the armed one.
+// Deadline returns when Step(now, &In{Op: Tick}) is due; zero means never. It may be too early and is never too late. So a driver needs to
+// set its timer anew only if Deadline is earlier than the time the timer is set to.
 func (m *Machine) Deadline() time.Time {
-	if m.phase == over {
+	if m.phase == phaseEnded {
 		return time.Time{}
 	}
 	at := m.idleAt()
-	if m.work != nil && len(m.timers) > 0 {
+	if m.streamTable != nil && len(m.timers) > 0 {
 		at = min(at, m.streams[m.timers[0]].deadline)
 	}
 	if at == never {
@@ -127,42 +127,42 @@ func (m *Machine) Deadline() time.Time {
 	return m.base.Add(at)
 }
 
-// CanPoll reports whether the client polls, as far as is known. False until Opened.
+// CanPoll reports whether the client polls, as far as is known. It is false before Opened.
 func (m *Machine) CanPoll() bool { return m.trusted() }
 
-// Running counts the requests that are not answered.
-func (m *Machine) Running() int { return int(m.pending) }
+// Running returns the number of requests that are not answered.
+func (m *Machine) Running() int { return int(m.unanswered) }
 
-// Busy reports whether a request runs or a connection is open.
-func (m *Machine) Busy() bool { return m.pending > 0 || m.conns > 0 }
+// Busy reports whether a request is not answered or a connection has not ended.
+func (m *Machine) Busy() bool { return m.unanswered > 0 || m.conns > 0 }
 
-// IdleSince tells since when nothing has happened. A client that was told to stay away is idle from when it was due back. ok is false where
-// a request runs, a connection is open, or a stream that has ended was not written out yet.
+// IdleSince returns the time since which nothing has happened. A client that was told to stay away counts as idle only from the time when it
+// is due back. ok is false while the session is Busy, while an ended stream was not fully written to a client, and after the session's end.
 func (m *Machine) IdleSince() (at time.Time, ok bool) {
-	return m.base.Add(max(m.active, m.dueBack)), m.phase != over && !m.Busy() && m.Unfetched() == 0
+	return m.base.Add(max(m.lastActive, m.dueBack)), m.phase != phaseEnded && !m.Busy() && m.Unfetched() == 0
 }
 
-// Unfetched counts the ended request streams that were not written out to a client yet.
+// Unfetched returns the number of ended request streams that were not fully written to a client yet.
 func (m *Machine) Unfetched() int {
-	if m.work == nil {
+	if m.streamTable == nil {
 		return 0
 	}
-	return m.unread.n
+	return m.unfetched.n
 }
 
-// opened makes the session a real one. The negotiated version decides whether the client can poll, where it is not known better; never the
-// header of a later request, which may be missing.
+// opened opens the session. Unless a flag says whether the client can poll, the negotiated version decides. The header of a later request
+// never does, because it may be missing.
 func (m *Machine) opened(in *In, out []Out) []Out {
-	if m.phase != provisional {
+	if m.phase != phaseInitializing {
 		return out
 	}
 	v, _ := Find(in.ID)
-	m.polls = (v.Polls || in.Flags&CanPoll != 0) && in.Flags&CannotPoll == 0
-	m.phase = open
+	m.canPoll = (v.Polls || in.Flags&CanPoll != 0) && in.Flags&CannotPoll == 0
+	m.phase = phaseOpen
 	return out
 }
 
-// afterEnd answers what comes too late.
+// afterEnd answers inputs that come after the end of the session.
 func (m *Machine) afterEnd(in *In, out []Out) []Out {
 	switch in.Op {
 	case Post, Get:

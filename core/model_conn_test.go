@@ -117,7 +117,7 @@ func (w *world) gap(c *conn) {
 		want = l.missing(c.pos)
 	}
 	if c == l.closing {
-		l.parting = byItself
+		l.poll = pollNone
 	}
 	c.cut = true
 	outs := w.step(in)
@@ -239,12 +239,12 @@ func (w *world) ordered(in In, c *conn, l *log, o Out) {
 	} else if in.Op != Gap {
 		w.checkLetGo(in, c, l, o)
 	}
-	l.reader, l.closing, l.parting = nil, c, byItself
+	l.reader, l.closing, l.poll = nil, c, pollNone
 	if o.Dur > 0 {
 		l.retry = o.Dur
 	}
 	if o.Dur > 0 && o.Reason == NoReason && l != w.standalone {
-		l.parting = sentAway
+		l.poll = pollDue
 	}
 	w.away(l)
 }
@@ -347,12 +347,12 @@ func (w *world) cancel() {
 	w.active = w.at()
 	w.done(r)
 	l.cancelled = l.ended && !slices.ContainsFunc(l.requests, func(r *request) bool { return r.seq > 0 })
-	open, holding := l.opens()
+	unanswered, holding := l.unanswered()
 	reader := l.reader
 	named := w.spelt(r.value)
 	outs := w.step(In{Op: Cancel, ID: named.ID, Key: named.Key})
 	w.must(len(outs) > 0 && outs[0].Do == CancelApp && outs[0].ID == r.id && outs[0].Stream == l.id, "a cancellation reaches its request")
-	if open > 0 && open == holding {
+	if unanswered > 0 && unanswered == holding {
 		w.must(reader.json && l.dropped, "what was held does not wait for what was cancelled")
 		return
 	}
@@ -382,26 +382,26 @@ func (w *world) drop(in In, l *log) {
 	}
 	l.dropped = true
 	if w.polls && l.sse || len(l.msgs) > 0 {
-		w.entomb(l)
+		w.rememberDropped(l)
 	}
 	w.kept = slices.DeleteFunc(w.kept, func(other *log) bool { return other == l })
 }
 
-// entomb remembers a stream, as long as there is room for it.
-func (w *world) entomb(l *log) {
+// rememberDropped remembers a stream, as long as there is room for it.
+func (w *world) rememberDropped(l *log) {
 	if w.idBytes > 0 && l.idBytes() > w.idBytes {
 		l.forgotten = true
 		return
 	}
-	w.tombs = append(w.tombs, l)
+	w.remembered = append(w.remembered, l)
 	for over := true; over; {
 		ids := 0
-		for _, other := range w.tombs {
+		for _, other := range w.remembered {
 			ids += other.idBytes()
 		}
-		if over = len(w.tombs) > w.remember || w.idBytes > 0 && ids > w.idBytes; over {
-			w.tombs[0].forgotten = true
-			w.tombs = w.tombs[1:]
+		if over = len(w.remembered) > w.remember || w.idBytes > 0 && ids > w.idBytes; over {
+			w.remembered[0].forgotten = true
+			w.remembered = w.remembered[1:]
 		}
 	}
 }

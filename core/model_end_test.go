@@ -2,8 +2,8 @@ package core
 
 import "slices"
 
-// owed is what a connection is told when its session ends: errors in place of responses.
-type owed struct {
+// expectedErrors is what a connection must be told when its session ends: errors in place of responses.
+type expectedErrors struct {
 	c    *conn
 	ids  []string
 	have int // responses that it has written, or that are held for it
@@ -13,7 +13,7 @@ type owed struct {
 // end ends the session from outside. At Terminated, who waits for responses gets each of them, or an error for it, exactly once; at
 // Moved, who has no head yet.
 func (w *world) end(why Reason) {
-	var all []*owed
+	var all []*expectedErrors
 	for _, l := range w.kept {
 		c := l.reader
 		if c == nil {
@@ -22,7 +22,7 @@ func (w *world) end(why Reason) {
 		if c == nil || l == w.standalone || c.cut && c.hole { // who could not read on has its errors
 			continue
 		}
-		d := &owed{c: c}
+		d := &expectedErrors{c: c}
 		for _, r := range l.requests {
 			switch {
 			case r.state == settled && r.seq == 0: // cancelled

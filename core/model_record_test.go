@@ -33,7 +33,7 @@ func (w *world) done(r *request) {
 	if w.inflight[r.value] == r {
 		delete(w.inflight, r.value)
 	}
-	if open, _ := r.log.opens(); open == 0 && !r.log.ended {
+	if n, _ := r.log.unanswered(); n == 0 && !r.log.ended {
 		r.log.ended, r.log.endedAt, w.active = true, w.at(), w.at()
 		w.list(r.log)
 	}
@@ -51,7 +51,7 @@ func (w *world) record(in In, l *log, o Out) {
 	if in.Op == Reply {
 		w.must(in.Stream == l.id, "a response goes to the stream of its request")
 		for _, r := range l.requests {
-			if r.id == in.ID && r.open() {
+			if r.id == in.ID && r.unanswered() {
 				r.seq = len(l.msgs)
 				w.done(r)
 				break

@@ -7,20 +7,20 @@ import (
 	"time"
 )
 
-// open reports whether a request is still to be answered.
-func (r *request) open() bool { return r.state != settled }
+// unanswered reports whether a request is still to be answered.
+func (r *request) unanswered() bool { return r.state != settled }
 
-// opens are the requests of a stream that are open.
-func (l *log) opens() (open, holding int) {
+// unanswered returns how many requests of a stream are not answered, and for how many of them the response is held.
+func (l *log) unanswered() (n, holding int) {
 	for _, r := range l.requests {
-		if r.open() {
-			open++
+		if r.unanswered() {
+			n++
 		}
 		if r.state == held {
 			holding++
 		}
 	}
-	return open, holding
+	return n, holding
 }
 
 // committed is how much of a stream can be read.
@@ -37,7 +37,7 @@ func (w *world) resumable(l *log) bool { return w.trusted() && l.lost < 0 && !l.
 // missing are the requests whose response a client at that position does not have, and would have got.
 func (l *log) missing(pos int) (ids []string) {
 	for _, r := range l.requests {
-		if r.open() || r.seq > pos {
+		if r.unanswered() || r.seq > pos {
 			ids = append(ids, r.id)
 		}
 	}
@@ -84,7 +84,7 @@ func (w *world) post() {
 	}
 	for _, l := range w.kept {
 		for _, r := range l.requests {
-			if r.open() && !r.ping {
+			if r.unanswered() && !r.ping {
 				pending++
 			}
 		}
@@ -290,7 +290,7 @@ func (w *world) attach(c *conn, l *log, o Out) {
 		return
 	}
 	w.must(l.reader == nil && (l.closing == nil || l.closing.end.Reason == TakenOver), "the old reader ends before the new one begins")
-	l.reader, l.closing, l.parting = c, nil, byItself
+	l.reader, l.closing, l.poll = c, nil, pollNone
 	if c.asked != nil {
 		l.known = true
 		l.acked = max(l.acked, min(c.pos, l.committed()))
@@ -364,7 +364,7 @@ func (w *world) reply() {
 	w.replyWith(l, l.requests[w.pick(len(l.requests))], w.messages)
 }
 
-// answer answers a request if it is open.
+// answer answers a request if it is still to be answered.
 func (w *world) answer(l *log, r *request) {
 	if !w.over && r.state == awaited {
 		w.messages++
@@ -378,7 +378,7 @@ func (w *world) replyWith(l *log, r *request, message int) {
 		return
 	}
 	w.message = message
-	open, holding := l.opens()
+	unanswered, holding := l.unanswered()
 	in := In{Op: Reply, Stream: l.id, ID: r.id}
 	first := func(outs []Out, do Do, why Reason) {
 		w.must(len(outs) > 0 && outs[0].Do == do && outs[0].Reason == why, "the response: %v", outs)
@@ -393,7 +393,7 @@ func (w *world) replyWith(l *log, r *request, message int) {
 		w.done(r)
 		first(w.step(in), Discard, Unreachable)
 		w.must(l.dropped == l.ended, "an unreachable stream is not kept")
-	case l.undecided && (l.json || l.buffered || l.policy.Mode != SSE) && open > holding+1:
+	case l.undecided && (l.json || l.buffered || l.policy.Mode != SSE) && unanswered > holding+1:
 		r.state, r.wanted = held, message
 		first(w.step(in), Hold, NoReason)
 	case l.undecided && (l.json || l.buffered || l.policy.Mode != SSE):

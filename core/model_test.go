@@ -182,9 +182,9 @@ func (w *world) finish() {
 		w.now = w.now.Add(1000 * time.Hour)
 		w.step(In{Op: Tick})
 		m := &w.m
-		w.must(m.work == nil || len(m.index) == 0 && len(m.inflight) == 0 && len(m.timers) == 0 && m.read.n == 0 && m.unread.n == 0 &&
+		w.must(m.streamTable == nil || len(m.byID) == 0 && len(m.inflight) == 0 && len(m.timers) == 0 && m.fetched.n == 0 && m.unfetched.n == 0 &&
 			len(m.free) == 0 && cap(m.streams) == 1, "nothing is left of streams that have been dropped")
-		w.must(m.running == 0 && m.pending == 0 && m.conns == 0, "nothing is counted that is gone")
+		w.must(m.running == 0 && m.unanswered == 0 && m.conns == 0, "nothing is counted that is gone")
 		w.step(In{Op: Stop})
 		w.must(w.over, "a session in which nothing happens stops at once")
 		return

@@ -2,19 +2,19 @@ package core
 
 import "time"
 
-// reputation is what the world thinks of its client.
-type reputation struct {
+// clientTrust is what the world has learnt about whether its client polls.
+type clientTrust struct {
 	proven, doubted bool
-	missed          int // since ever; two are as bad as more
+	missed          int // all that it ever missed; two count like more
 }
 
-// trusted reports whether the client is believed to come back.
+// trusted reports whether the client is expected to come back after a detach.
 func (w *world) trusted() bool { return w.polls && !w.doubted }
 
 // late is when the client of a stream has failed to come back.
 func (w *world) late(l *log) time.Duration {
 	switch {
-	case w.proven, l.parting != sentAway, l.reader != nil, l.closing != nil, l.stranded, l.dropped, l.ended && l.sent >= len(l.msgs):
+	case w.proven, l.poll != pollDue, l.reader != nil, l.closing != nil, l.stranded, l.dropped, l.ended && l.sent >= len(l.msgs):
 		return never
 	}
 	return l.dueBack + 10*time.Second
@@ -34,7 +34,7 @@ func (w *world) ticks() []Out {
 	}
 	news := len(due) > 0 && !w.draining && !w.doubted
 	for _, l := range due {
-		l.parting = missed
+		l.poll = pollMissed
 		if !w.draining {
 			w.missed++
 		}
@@ -43,7 +43,7 @@ func (w *world) ticks() []Out {
 	for _, o := range outs {
 		if o.Do == Doubt {
 			said++
-			w.must(w.byID[o.Stream].parting == missed, "doubt has a reason")
+			w.must(w.byID[o.Stream].poll == pollMissed, "a doubted client has missed a poll")
 		}
 	}
 	w.must(said == map[bool]int{true: 1}[news], "doubt is expressed once, when it begins: %d of %d", said, len(due))
@@ -55,7 +55,7 @@ func (w *world) cameBack(l *log) {
 	if l == w.standalone {
 		return
 	}
-	if l.parting != byItself && !l.dropped {
+	if l.poll != pollNone && !l.dropped {
 		w.proven = true
 	}
 	if w.proven || w.missed < 2 {

@@ -34,13 +34,13 @@ type world struct {
 	byID             map[StreamID]*log
 	conns, live      []*conn // live: not gone
 	cursors          []cursor
-	tombs            []*log // dropped, and remembered
+	remembered       []*log // dropped, and remembered
 	ranks            int
 	inflight         map[string]*request
 	primers          map[primerID]bool
 	messages, stream int
 
-	reputation
+	clientTrust
 
 	message  int   // of the Emit or Reply that is being stepped
 	want     *log  // where it belongs
@@ -87,7 +87,7 @@ type log struct {
 	read      bool // ended, and written out
 	rank      int  // since when it is ended, or read
 	failing   bool
-	parting   parting
+	poll      pollState
 	known     bool // an id was reported as written, or shown
 
 	reader, closing *conn
@@ -103,7 +103,7 @@ type request struct {
 	value  string
 	log    *log
 	seq    int
-	state  answer
+	state  answerState
 	wanted int // the message that is held
 	ping   bool
 }
@@ -243,8 +243,8 @@ func (w *world) compare() {
 			continue
 		}
 		if !l.ended {
-			open, _ := l.opens()
-			running += open
+			n, _ := l.unanswered()
+			running += n
 		} else if l.sent < len(l.msgs) {
 			unfetched++
 		}

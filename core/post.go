@@ -1,25 +1,25 @@
 package core
 
-// post takes a request, or a batch of them, which is one stream.
+// post takes a request or a batch of requests, which makes one stream.
 func (m *Machine) post(in *In, out []Out) []Out {
 	m.conns++
-	m.active = m.now
-	if why := m.mayPost(in); why != NoReason {
+	m.lastActive = m.now
+	if why := m.refusePost(in); why != NoReason {
 		return append(out, Out{Do: Refuse, Conn: in.Conn, Reason: why})
 	}
 	i := m.addStream(in.Stream, in.Policy)
 	s := &m.streams[i]
-	s.reader, s.conn, s.nonce = undecided, in.Conn, in.Nonce
-	s.began, s.since, s.limit = m.now, m.now, in.Dur
+	s.reader, s.conn, s.nonce = readerUndecided, in.Conn, in.Nonce
+	s.created, s.connSince, s.connLimit = m.now, m.now, in.Dur
 	noFlush := in.Flags&NoFlush != 0
 	s.jsonOnly = s.policy.Mode == JSON || in.Flags&Initialize != 0 || noFlush && !m.trusted()
 	s.buffered = noFlush && !s.jsonOnly
-	s.one[0].ID, s.one[0].Key, s.one[0].Ping, s.batch = in.ID, in.Key, in.Flags&Ping != 0, in.Batch
+	s.single[0].ID, s.single[0].Key, s.single[0].Ping, s.batch = in.ID, in.Key, in.Flags&Ping != 0, in.Batch
 	for k := range s.requests() {
 		r := &s.requests()[k]
 		m.inflight[r.key()] = i
-		s.open++
-		m.pending++
+		s.unanswered++
+		m.unanswered++
 		if r.Ping {
 			m.pings++
 		}
@@ -29,37 +29,38 @@ func (m *Machine) post(in *In, out []Out) []Out {
 	return append(out, Out{Do: Start, Conn: in.Conn, Index: i, Stream: s.id})
 }
 
-func (m *Machine) mayPost(in *In) Reason {
+// refusePost returns why a POST is refused, or NoReason.
+func (m *Machine) refusePost(in *In) Reason {
 	first := in.Flags&Initialize != 0
 	switch {
 	case m.draining:
 		return Draining
-	case first != (m.phase == provisional):
+	case first != (m.phase == phaseInitializing):
 		return Unknown
 	}
-	if why := m.tooMany(in); why != NoReason {
+	if why := m.overLimit(in); why != NoReason {
 		return why
 	}
-	if in.Batch == nil && m.taken(in.key()) {
+	if in.Batch == nil && m.isDuplicate(in.key()) {
 		return Duplicate
 	}
 	for k := range in.Batch {
-		if m.taken(in.Batch[k].key()) {
+		if m.isDuplicate(in.Batch[k].key()) {
 			return Duplicate
 		}
 	}
-	if anyTwice(in.Batch) {
+	if hasDuplicate(in.Batch) {
 		return Duplicate
 	}
 	return NoReason
 }
 
-// fewMembers are compared as fast without a set.
-const fewMembers = 8
+// maxPairwise is the size up to which comparing all pairs of a batch is as fast as a set.
+const maxPairwise = 8
 
-// anyTwice reports whether two members of a batch have the same id.
-func anyTwice(batch []Request) bool {
-	if len(batch) > fewMembers {
+// hasDuplicate reports whether two members of a batch have the same id.
+func hasDuplicate(batch []Request) bool {
+	if len(batch) > maxPairwise {
 		seen := make(map[string]struct{}, len(batch))
 		for k := range batch {
 			seen[batch[k].key()] = struct{}{}
@@ -76,20 +77,20 @@ func anyTwice(batch []Request) bool {
 	return false
 }
 
-// maxPings is how many pings may be in flight beside MaxInFlight. More of them count as other requests do. A client that gets no
-// answer to a ping takes the session for dead (utilities, "ping", 2025-11-25), and calls that wait for long are no reason for that.
+// maxPings is how many pings may be in flight beside MaxInFlight. Further pings count as other requests do. A client whose ping is not
+// answered may take the session for dead (utilities, "ping", 2025-11-25), and long calls should not cause that.
 const maxPings = 16
 
-// maxStale is how many times MaxInFlight handlers may work in a session, those included whose requests have ended: a client that cancels its
-// requests makes room for others, and must not have any number of handlers by that.
+// maxStale times MaxInFlight is how many handlers may run in a session, including those whose requests have ended. A client that cancels
+// requests makes room for others; without this limit it could start any number of handlers.
 const maxStale = 4
 
-// tooMany says why a session with what the input brings would have more in flight than it may.
-func (m *Machine) tooMany(in *In) Reason {
+// overLimit returns why the session cannot take the requests of the input in addition to those in flight, or NoReason.
+func (m *Machine) overLimit(in *In) Reason {
 	if m.cfg.MaxInFlight <= 0 {
 		return NoReason
 	}
-	all, pings := int(m.pending)+max(1, len(in.Batch)), int(m.pings)
+	all, pings := int(m.unanswered)+max(1, len(in.Batch)), int(m.pings)
 	if in.Flags&Ping != 0 {
 		pings++
 	}
@@ -108,49 +109,49 @@ func (m *Machine) tooMany(in *In) Reason {
 	return NoReason
 }
 
-// taken reports whether a request with this id is in flight. One whose answer nobody can read is not, although a Cancel still
+// isDuplicate reports whether a request with this id is in flight. A request of a stranded stream does not count, although a Cancel still
 // finds it until the id is used again.
-func (m *Machine) taken(key string) bool {
+func (m *Machine) isDuplicate(key string) bool {
 	i, ok := m.inflight[key]
 	return ok && !m.streams[i].stranded
 }
 
-// cancel is the client's wish, never for initialize (lifecycle of 2025-11-25: it must not be cancelled). The request ends
-// without a response.
+// cancel ends a request without a response, as its client asked. It ignores initialize, which must not be cancelled (lifecycle of
+// 2025-11-25).
 func (m *Machine) cancel(in *In, out []Out) []Out {
-	m.active = m.now
+	m.lastActive = m.now
 	i, ok := m.inflight[in.key()]
-	if !ok || m.phase == provisional {
+	if !ok || m.phase == phaseInitializing {
 		return out
 	}
 	s := &m.streams[i]
 	r := s.awaitingKey(in.key())
-	if r == nil { // held: it was answered before it could be cancelled
+	if r == nil { // it is held: the answer came before the cancellation
 		return out
 	}
 	out = append(out, Out{Do: CancelApp, Index: i, Stream: s.id, ID: r.ID, Reason: Cancelled})
 	m.settle(i, r)
-	if s.open > s.held {
+	if s.unanswered > s.held {
 		return out
 	}
-	if s.held > 0 { // what is left of the batch was waiting for this one
+	if s.held > 0 { // the other responses of the batch waited for this one
 		return m.answerJSON(i, out)
 	}
-	s.cancelled = !anyAfter(s.requests(), 0) // responses to others of the batch may be left to fetch
+	s.cancelled = !anyUnseen(s.requests(), 0) // other responses of the batch may be left to fetch
 	switch {
-	case s.reader == undecided && (s.jsonOnly || s.buffered):
+	case s.reader == readerUndecided && (s.jsonOnly || s.buffered):
 		out = append(out, Out{Do: Refuse, Conn: s.conn, Reason: Cancelled})
-		s.conn, s.reader = 0, nobody
-	case s.reader == undecided:
+		s.conn, s.reader = 0, readerNone
+	case s.reader == readerUndecided:
 		out = append(out, Out{Do: Head, Conn: s.conn, Index: i, Stream: s.id})
 		out = m.endConn(i, s.seq, 0, Cancelled, out)
-	case s.reader == attached:
+	case s.reader == readerAttached:
 		out = m.endConn(i, s.seq, 0, Cancelled, out)
 	}
-	return m.finish(i, out)
+	return m.endStream(i, out)
 }
 
-// answerJSON answers an undecided POST with one JSON value. Nothing of it is recorded, so nothing is kept.
+// answerJSON answers an undecided POST with one JSON value. Nothing was recorded, so nothing is kept.
 func (m *Machine) answerJSON(i int32, out []Out) []Out {
 	s := &m.streams[i]
 	for k := range s.requests() {
@@ -160,6 +161,6 @@ func (m *Machine) answerJSON(i int32, out []Out) []Out {
 	}
 	out = append(out, Out{Do: AnswerJSON, Conn: s.conn, Index: i, Stream: s.id})
 	m.running--
-	m.active = m.now
+	m.lastActive = m.now
 	return m.drop(i, out)
 }

@@ -101,7 +101,7 @@ type poller struct {
 func newPoller(t *testing.T, policy Policy) *poller {
 	t.Helper()
 	p := &poller{t: t, m: New(&Config{Policy: policy}, streamID("S"), start), conn: 1}
-	p.m.phase, p.m.polls = open, true
+	p.m.phase, p.m.canPoll = phaseOpen, true
 	p.step(In{Op: Post, Stream: streamID("A"), Conn: 1, ID: "1", Policy: &policy})
 	return p
 }
@@ -134,5 +134,5 @@ func (p *poller) poll() {
 	p.step(In{Op: Gone, Stream: streamID("A"), Conn: p.conn})
 	p.conn++
 	p.step(In{Op: Get, Conn: p.conn, Flags: HasCursor, Stream: streamID("A"), Seq: p.m.streams[1].seq, Nonce: uint64(p.conn)})
-	p.m.getTime = 0 // how many come is another matter
+	p.m.nextGet = 0 // how many come is another matter
 }

@@ -326,8 +326,11 @@ func (id StreamID) String() string { return strings.TrimRight(string(id[:]), "\x
 var reasonNames = [...]string{
 	"", "duplicate", "too-many", "stuck", "draining", "unknown", "nothing-left", "expired", "no-standalone", "not-resumable", "ended", "unreachable",
 	"no-stream", "worthless", "store-failed", "cancelled", "abandoned", "overran", "deleted", "idle", "open-failure", "shutdown", "taken-over",
-	"moved", "terminated",
+	"moved", "terminated", "no-room",
 }
+
+// Each reason has a name.
+var _ [NoRoom + 1]string = reasonNames
 
 // show writes an output as one line.
 func show(o Out) string {

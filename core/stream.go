@@ -6,85 +6,85 @@ import "time"
 type reader uint8
 
 const (
-	nobody    reader = iota
-	undecided        // a POST waits; no head was sent
-	attached         // a connection reads the log
+	readerNone      reader = iota
+	readerUndecided        // a POST waits for its answer; no head was sent
+	readerAttached         // a connection reads the log
 )
 
-// life says how far a stream has come.
-type life uint8
+// streamPhase says how far a stream has come.
+type streamPhase uint8
 
 const (
-	unused life = iota
-	alive       // requests are to be answered; the standalone stream always is
-	ended       // kept for those who have not read it all
+	streamUnused  streamPhase = iota
+	streamRunning             // requests are to be answered; the standalone stream always runs
+	streamEnded               // kept for clients that have not read all of it
 )
 
 // stream is one log and what is known of its client.
 type stream struct {
-	id     StreamID
-	policy *Policy // shared
-	one    [1]Request
-	batch  []Request // instead of one
-	open   int32     // requests that are not answered
-	held   int32     // of those, the ones whose response waits for the form of the answer
+	id         StreamID
+	policy     *Policy // shared, never changed
+	single     [1]Request
+	batch      []Request // instead of single
+	unanswered int32     // requests that are not answered
+	held       int32     // unanswered requests whose response is held
 
-	empties   uint16 // polls in a row that came and went and brought nothing, as far as they matter
-	life      life
-	reader    reader
-	jsonOnly  bool // its POST may not become a stream
-	buffered  bool // … but one that ends at once: what is written leaves with the end of the response
-	primed    bool // an id was written, so the client can come back
-	stranded  bool // no id was ever written, and the connection is gone
-	memory    bool // the store failed: no ids from here on
-	failing   bool // an error was ordered in place of the response
-	cancelled bool // ended by the client, without any response: nothing is left to fetch
-	poll      bool // the connection came with a cursor
-	parting   parting
-	cut       bool // the connection need not write all, or nothing of the log
-	in        listName
-	timer     int32 // place in the heap, or -1
-	prev      int32 // neighbours in its list
-	next      int32
+	emptyPolls  uint16 // polls in a row that came, went and brought nothing; at most maxEmptyPolls
+	phase       streamPhase
+	reader      reader
+	jsonOnly    bool // the POST must be answered by plain JSON
+	buffered    bool // the writer cannot flush, so the POST may be answered only by JSON or by a stream that ends at once
+	primed      bool // an id was written, so the client can come back
+	stranded    bool // the connection is gone and no id was ever written
+	inMemory    bool // the store failed: events have no ids from here on
+	failing     bool // an error was ordered in place of the response
+	cancelled   bool // the client cancelled it, and there is no response: nothing is left to fetch
+	resumed     bool // the connection came with a cursor
+	mayEndEarly bool // the connection need not write up to closingSeq: its time is over, or it cannot read on
+	poll        pollState
+	inList      listName
+	heapIndex   int32 // index in the heap of deadlines, or -1
+	prev        int32 // neighbours in its list
+	next        int32
 
-	conn    ConnID        // who reads, or waits undecided
-	closing ConnID        // who was told to end, and has not yet
-	upTo    uint64        // what closing was told to write up to
-	nonce   uint64        // of the primer, while undecided
-	seq     uint64        // last event
-	sent    uint64        // last event that was written to a connection
-	expired uint64        // last number of an Expire, which no event need have
-	from    uint64        // where the connection began to read
-	wrote   uint64        // last event that was written to it
-	limit   time.Duration // what lies around the connection will cut it then; not positive: nothing will
-	retry   time.Duration // what the client was told last
+	conn        ConnID        // reads, or waits undecided
+	closing     ConnID        // was told to end and has not ended yet
+	closingSeq  uint64        // the event up to which closing was told to write
+	nonce       uint64        // of the primer, while undecided
+	seq         uint64        // the last event
+	written     uint64        // the last event that was written to any connection
+	expireSeq   uint64        // the highest Seq of an Expire; there need not be such an event
+	connFrom    uint64        // the position after which the connection began to read
+	connWritten uint64        // the last event that was written to the connection
+	connLimit   time.Duration // an outer limit ends the connection after this time; not positive: none does
+	retry       time.Duration // the retry that the client was told last
 
-	began   instant // the stream was made
-	since   instant // the connection began
-	endedAt instant
-	dueBack instant // the client was told to be back
+	created   instant
+	connSince instant // when the connection began
+	endedAt   instant
+	dueBack   instant // when the client was told to be back
 
 	deadline instant
 }
 
-// begin makes an unused stream a new one, with a policy that nobody changes. It is large, so it is made where it stays.
-func (s *stream) begin(id StreamID, p *Policy) {
-	s.id, s.policy, s.life = id, p, alive
-	s.deadline, s.timer, s.prev, s.next = never, -1, -1, -1
+// reset turns an unused stream into a new one. Nothing may change the policy. A stream is large, so it is made where it stays.
+func (s *stream) reset(id StreamID, p *Policy) {
+	s.id, s.policy, s.phase = id, p, streamRunning
+	s.deadline, s.heapIndex, s.prev, s.next = never, -1, -1, -1
 }
 
-// empty counts a poll that brought nothing.
-func (s *stream) empty() { s.empties = min(s.empties+1, maxEmpties) }
+// countEmptyPoll counts a poll that brought nothing.
+func (s *stream) countEmptyPoll() { s.emptyPolls = min(s.emptyPolls+1, maxEmptyPolls) }
 
-// requests are the members, whether there is one or a batch.
+// requests returns the requests of the POST, whether it is one or a batch.
 func (s *stream) requests() []Request {
 	if s.batch != nil {
 		return s.batch
 	}
-	return s.one[:]
+	return s.single[:]
 }
 
-// awaiting returns the request with that id if its response is still to be made.
+// awaiting returns the request with that id if its response is still to be made, else nil.
 func (s *stream) awaiting(id string) *Request {
 	for k := range s.requests() {
 		if r := &s.requests()[k]; r.ID == id && r.state == awaited {
@@ -94,7 +94,7 @@ func (s *stream) awaiting(id string) *Request {
 	return nil
 }
 
-// awaitingKey is awaiting for what a client names in another message, perhaps in another spelling.
+// awaitingKey is like awaiting, for an id from another message, which may spell it differently.
 func (s *stream) awaitingKey(key string) *Request {
 	for k := range s.requests() {
 		if r := &s.requests()[k]; r.state == awaited && r.key() == key {
@@ -104,48 +104,48 @@ func (s *stream) awaitingKey(key string) *Request {
 	return nil
 }
 
-// named reports whether a client may know an id of the stream: a primer or an event was ordered, and may have got through even
-// if the connection was lost before it was reported as written.
-func (s *stream) named() bool { return s.retry > 0 || s.seq > 0 }
+// idIssued reports whether the client may know an id of the stream: a primer or an event was ordered. It may have reached the client even
+// if the connection was lost before Written was reported.
+func (s *stream) idIssued() bool { return s.retry > 0 || s.seq > 0 }
 
-// find returns the place of a stream, or -1.
+// find returns the index of a stream, or -1.
 func (m *Machine) find(id StreamID) int32 {
-	if id == m.own {
+	if id == m.standaloneID {
 		return standalone
 	}
-	if m.index == nil {
+	if m.byID == nil {
 		for i := 1; i < len(m.streams); i++ {
-			if s := &m.streams[i]; s.id == id && s.life != unused {
+			if s := &m.streams[i]; s.id == id && s.phase != streamUnused {
 				return int32(i)
 			}
 		}
 		return -1
 	}
-	if i, ok := m.index[id]; ok {
+	if i, ok := m.byID[id]; ok {
 		return i
 	}
 	return -1
 }
 
-// fewStreams are found as fast without an index, which is large.
-const fewStreams = 8
+// maxUnindexed is how many streams are found by a scan. For so few the map byID, which is large, would not be faster.
+const maxUnindexed = 8
 
-// enter puts a stream into the index, if there are so many that there is one.
-func (m *Machine) enter(i int32) {
+// addToIndex puts a stream into byID, and makes byID when there are many streams.
+func (m *Machine) addToIndex(i int32) {
 	switch {
-	case m.index != nil:
-		m.index[m.streams[i].id] = i
-	case len(m.streams) > fewStreams:
-		m.index = make(map[StreamID]int32)
+	case m.byID != nil:
+		m.byID[m.streams[i].id] = i
+	case len(m.streams) > maxUnindexed:
+		m.byID = make(map[StreamID]int32)
 		for at := range m.streams[1:] {
-			if s := &m.streams[at+1]; s.life != unused {
-				m.index[s.id] = int32(at + 1)
+			if s := &m.streams[at+1]; s.phase != streamUnused {
+				m.byID[s.id] = int32(at + 1)
 			}
 		}
 	}
 }
 
-// addStream makes a request stream and returns its place.
+// addStream makes a request stream and returns its index.
 func (m *Machine) addStream(id StreamID, p *Policy) int32 {
 	if m.inflight == nil {
 		m.inflight = make(map[string]int32)
@@ -160,71 +160,72 @@ func (m *Machine) addStream(id StreamID, p *Policy) int32 {
 		}
 		m.streams = append(m.streams, stream{})
 	}
-	m.streams[i].begin(id, m.keep(p))
-	m.enter(i)
+	m.streams[i].reset(id, m.sharedPolicy(p))
+	m.addToIndex(i)
 	return i
 }
 
-// drop forgets a request stream. Its numbers are remembered if a client may come back for it.
+// drop deletes a request stream. Its numbers are remembered if the client may come back for it.
 func (m *Machine) drop(i int32, out []Out) []Out {
 	s := &m.streams[i]
-	if s.named() && m.cfg.Remember > 0 {
+	if s.idIssued() && m.cfg.Remember > 0 {
 		if m.dropped == nil {
-			m.dropped = new(memory)
+			m.dropped = new(droppedStreams)
 		}
 		m.dropped.add(s, m.cfg.Remember, m.cfg.IDBytes)
 	}
 	out = append(out, Out{Do: DropLog, Index: i, Stream: s.id})
 	m.unlist(i)
 	m.unschedule(i)
-	delete(m.index, s.id)
-	*s = stream{timer: -1}
+	delete(m.byID, s.id)
+	*s = stream{heapIndex: -1}
 	m.free = append(m.free, i)
 	return out
 }
 
-// finish ends a request stream whose requests are all answered or cancelled. Only where somebody could still fetch something
-// is it kept.
-func (m *Machine) finish(i int32, out []Out) []Out {
+// endStream ends a request stream whose requests are all answered or cancelled. The stream is kept only if a client can still fetch
+// something of it.
+func (m *Machine) endStream(i int32, out []Out) []Out {
 	s := &m.streams[i]
-	s.life, s.endedAt = ended, m.now
+	s.phase, s.endedAt = streamEnded, m.now
 	m.running--
-	m.active = m.now
+	m.lastActive = m.now
 	if s.stranded || s.cancelled && s.conn == 0 && s.closing == 0 {
 		return m.drop(i, out)
 	}
 	m.enlist(i)
 	m.schedule(i)
-	for m.tooManyEnded() {
-		oldest := m.read.head
+	for m.overEndedLimit() {
+		oldest := m.fetched.head
 		if oldest < 0 {
-			oldest = m.unread.head
+			oldest = m.unfetched.head
 		}
 		out = m.drop(oldest, out)
 	}
 	return out
 }
 
-// tooManyEnded reports whether more is kept of ended streams than may be. The last one is kept, however long its ids are.
-func (m *Machine) tooManyEnded() bool {
-	n := m.read.n + m.unread.n
-	return m.cfg.MaxEnded > 0 && n > m.cfg.MaxEnded || m.cfg.IDBytes > 0 && n > 1 && m.ids > m.cfg.IDBytes
+// overEndedLimit reports whether more is kept of ended streams than the limits allow. One stream may always be kept, however long its ids
+// are.
+func (m *Machine) overEndedLimit() bool {
+	n := m.fetched.n + m.unfetched.n
+	return m.cfg.MaxEnded > 0 && n > m.cfg.MaxEnded || m.cfg.IDBytes > 0 && n > 1 && m.endedIDBytes > m.cfg.IDBytes
 }
 
-// settle takes a request out of flight: its id may be used again.
+// settle takes a request out of flight. Its id may be used again.
 func (m *Machine) settle(i int32, r *Request) {
 	s := &m.streams[i]
 	if r.state == held {
 		s.held--
 	}
 	r.state = settled
-	s.open--
-	m.pending--
+	s.unanswered--
+	m.unanswered--
 	if r.Ping {
 		m.pings--
 	}
-	if j, ok := m.inflight[r.key()]; ok && j == i { // a stranded one's id may be another's by now
+	if j, ok := m.inflight[r.key()]; ok && j == i { // a newer request may have the id of a stranded one
 		delete(m.inflight, r.key())
 	}
-	r.Key = "" // what is remembered of it is its answer
+	r.Key = "" // not needed for what is remembered of the request
 }

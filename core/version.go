@@ -1,13 +1,13 @@
 package core
 
-// Version is one revision of the protocol, as far as the transport differs.
+// Version is one version of the protocol, as far as the transport differs.
 type Version struct {
 	Name    string
-	Polls   bool // knows primers and server-side closes (SEP-1699)
-	Batches bool // knows JSON-RPC batches
+	Polls   bool // its clients know primers and connections that the server closes (SEP-1699)
+	Batches bool // has JSON-RPC batches
 }
 
-// Versions of the legacy era, newest first: those with sessions, GET and resumption.
+// Versions lists the versions of the legacy era, newest first: those with sessions, GET and resumption.
 var Versions = [...]Version{
 	{Name: "2025-11-25", Polls: true},
 	{Name: "2025-06-18"},
@@ -15,7 +15,7 @@ var Versions = [...]Version{
 	{Name: "2024-11-05"},
 }
 
-// FirstModern is the first version without sessions and resumption.
+// FirstModern is the first version of the modern era: without sessions and resumption.
 const FirstModern = "2026-07-28"
 
 // Find returns the version with that name.
@@ -28,7 +28,7 @@ func Find(name string) (Version, bool) {
 	return Version{}, false
 }
 
-// IsModern reports whether name has the form of a version and is not before the first modern one.
+// IsModern reports whether name has the form of a version, and that version is FirstModern or later.
 func IsModern(name string) bool {
 	if len(name) != len(FirstModern) {
 		return false

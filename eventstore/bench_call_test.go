@@ -8,8 +8,8 @@ import (
 	"github.com/rejoin-mcp/rejoin/eventstore"
 )
 
-// BenchmarkCallOfAStore is what a server does for a tool call that is answered at once: a new log with one sealed event, read
-// and marked by its reader, and the end of the log of the call a thousand calls before.
+// BenchmarkCallOfAStore is what a server does for a tool call that is answered at once: it makes a log with one sealed event,
+// reads and marks it, and drops the log of the call a thousand calls before.
 func BenchmarkCallOfAStore(b *testing.B) {
 	for _, sessions := range []int{1, 100} {
 		b.Run(fmt.Sprintf("sessions=%d", sessions), func(b *testing.B) { callOfAStore(b, sessions) })

@@ -58,9 +58,9 @@ func BenchmarkAppend(b *testing.B) {
 	}
 }
 
-// BenchmarkAppendAtLimit is one event that needs room, beside a number of finished streams. live: a running log whose
-// acknowledged events make the room. finish: a stream that begins and ends, and the oldest finished one goes. total: the same
-// where each finished stream is another session's, and the limit is that of all.
+// BenchmarkAppendAtLimit is one event that needs room, beside a number of finished streams. live: acknowledged events of the
+// running log are evicted. finish: a stream begins and ends, and the oldest finished stream is evicted. total: the same, but each
+// finished stream belongs to another session, and the limit is TotalBytes.
 func BenchmarkAppendAtLimit(b *testing.B) {
 	for _, kind := range []string{"live", "finish", "total"} {
 		for _, n := range []int{0, 1000, 100_000} {

@@ -1,19 +1,19 @@
 package eventstore
 
-// What is charged to the limits is what the heap gives up for it, as measured on a 64-bit machine; a test compares. Maps and
-// rings grow in steps, so that what one entry costs is a mean.
+// The limits are charged what the heap really uses, as measured on a 64-bit machine; a test compares the two. Maps and rings grow
+// in steps, so the cost of one entry is a mean.
 const (
-	sessionCharge = 700 // a session that holds a log, its registry and its entry in the store's
-	logCharge     = 200 // a log and its entry in the registry
+	sessionCharge = 700 // a session that holds a log, its registry, and its entry in the store's registry
+	logCharge     = 200 // a log and its entry in the session's registry
 	slotCharge    = 32  // an event's place in the ring
 )
 
-// eventCharge counts what data keeps alive, which is its capacity.
+// eventCharge is the charge of an event. It counts the capacity of data, which is what stays in memory.
 func eventCharge(data []byte) int64 {
 	return slotCharge + heapSize(cap(data))
 }
 
-// heapSize is about what the allocator takes for n bytes.
+// heapSize is roughly what the allocator uses for n bytes.
 func heapSize(n int) int64 {
 	const page = 8192
 	if n > 4*page {

@@ -9,11 +9,11 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// heap is what is alive.
+// heap returns the bytes of live objects.
 func heap() int64 {
 	var m runtime.MemStats
 	runtime.GC()
-	runtime.GC() // weak pointers and what they held go in the second
+	runtime.GC() // weak pointers, and what they referred to, go in the second
 	runtime.ReadMemStats(&m)
 	return int64(m.HeapAlloc)
 }

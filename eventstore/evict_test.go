@@ -11,40 +11,40 @@ import (
 	"github.com/rejoin-mcp/rejoin/eventstore"
 )
 
-// shelfOf fills a store with one log of each kind that may lose something, and one that may not.
-type shelfOf struct {
+// oneOfEach is a store with logs of each kind that something can be evicted from, and one that nothing can be evicted from.
+type oneOfEach struct {
 	s                       *eventstore.Memory
 	acked, backlog, running *log
-	done, doneLater         *log
-	owed, owed2             *log
+	written, written2       *log
+	unwritten, unwritten2   *log
 	limit                   int64
 }
 
 const size = 1000
 
-// fill makes the logs in an order that is not the one in which they go.
-func fill(t *testing.T, cfg eventstore.MemoryConfig, principal string, sessionOf func(kind string) string) *shelfOf {
-	f := &shelfOf{s: eventstore.NewMemory(cfg)}
+// fill makes the logs in another order than the one in which they are evicted.
+func fill(t *testing.T, cfg eventstore.MemoryConfig, principal string, sessionOf func(kind string) string) *oneOfEach {
+	f := &oneOfEach{s: eventstore.NewMemory(cfg)}
 	open := func(kind, stream string) *log {
 		return &log{Log: f.s.Log(eventstore.Key{Session: sessionOf(kind), Stream: stream, Backlog: kind == "backlog", Principal: principal})}
 	}
-	f.owed = open("owed", "owed")
-	f.owed.mustAdd(t, size, false)
-	f.owed.mustAdd(t, size, true)
-	f.owed.Mark(eventstore.Mark{Written: 1})
-	f.owed2 = open("owed", "owed2")
-	f.owed2.mustAdd(t, size, true)
+	f.unwritten = open("unwritten", "unwritten")
+	f.unwritten.mustAdd(t, size, false)
+	f.unwritten.mustAdd(t, size, true)
+	f.unwritten.Mark(eventstore.Mark{Written: 1})
+	f.unwritten2 = open("unwritten", "unwritten2")
+	f.unwritten2.mustAdd(t, size, true)
 	f.backlog = open("backlog", "backlog")
 	f.backlog.mustAdd(t, size, false)
 	f.backlog.mustAdd(t, size, false)
 	f.backlog.Mark(eventstore.Mark{Written: 1})
-	f.done = open("done", "done")
-	f.done.mustAdd(t, size, false)
-	f.done.mustAdd(t, size, true)
-	f.doneLater = open("done", "done2")
-	f.doneLater.mustAdd(t, size, true)
-	f.done.Mark(eventstore.Mark{Written: 2})
-	f.doneLater.Mark(eventstore.Mark{Written: 1})
+	f.written = open("written", "written")
+	f.written.mustAdd(t, size, false)
+	f.written.mustAdd(t, size, true)
+	f.written2 = open("written", "written2")
+	f.written2.mustAdd(t, size, true)
+	f.written.Mark(eventstore.Mark{Written: 2})
+	f.written2.Mark(eventstore.Mark{Written: 1})
 	f.running = open("running", "running")
 	f.running.mustAdd(t, size, false)
 	f.running.mustAdd(t, size, false)
@@ -57,11 +57,11 @@ func fill(t *testing.T, cfg eventstore.MemoryConfig, principal string, sessionOf
 	return f
 }
 
-// state is which event each log begins with; 0 for one that is gone whole.
-func (f *shelfOf) state(t *testing.T) map[string]uint64 {
+// state is the first event of each log; 0 for a log that was evicted whole.
+func (f *oneOfEach) state(t *testing.T) map[string]uint64 {
 	st := map[string]uint64{}
 	for name, l := range map[string]*log{
-		"acked": f.acked, "done": f.done, "done2": f.doneLater, "backlog": f.backlog, "owed": f.owed, "owed2": f.owed2,
+		"acked": f.acked, "written": f.written, "written2": f.written2, "backlog": f.backlog, "unwritten": f.unwritten, "unwritten2": f.unwritten2,
 		"running": f.running,
 	} {
 		st[name] = l.first(t)
@@ -72,20 +72,20 @@ func (f *shelfOf) state(t *testing.T) map[string]uint64 {
 	return st
 }
 
-// order is what is left after each loss, from the first that goes to the last.
+// order is what is left after each eviction, from the first to the last.
 var order = []map[string]uint64{
-	{"acked": 1, "done": 1, "done2": 1, "backlog": 1, "owed": 1, "owed2": 1, "running": 1},
-	{"acked": 2, "done": 1, "done2": 1, "backlog": 1, "owed": 1, "owed2": 1, "running": 1},
-	{"acked": 3, "done": 1, "done2": 1, "backlog": 1, "owed": 1, "owed2": 1, "running": 1},
-	{"acked": 3, "done": 0, "done2": 1, "backlog": 1, "owed": 1, "owed2": 1, "running": 1},
-	{"acked": 3, "done": 0, "done2": 0, "backlog": 1, "owed": 1, "owed2": 1, "running": 1},
-	{"acked": 3, "done": 0, "done2": 0, "backlog": 2, "owed": 1, "owed2": 1, "running": 1},
-	{"acked": 3, "done": 0, "done2": 0, "backlog": 0, "owed": 1, "owed2": 1, "running": 1},
-	{"acked": 3, "done": 0, "done2": 0, "backlog": 0, "owed": 0, "owed2": 1, "running": 1},
-	{"acked": 3, "done": 0, "done2": 0, "backlog": 0, "owed": 0, "owed2": 0, "running": 1},
+	{"acked": 1, "written": 1, "written2": 1, "backlog": 1, "unwritten": 1, "unwritten2": 1, "running": 1},
+	{"acked": 2, "written": 1, "written2": 1, "backlog": 1, "unwritten": 1, "unwritten2": 1, "running": 1},
+	{"acked": 3, "written": 1, "written2": 1, "backlog": 1, "unwritten": 1, "unwritten2": 1, "running": 1},
+	{"acked": 3, "written": 0, "written2": 1, "backlog": 1, "unwritten": 1, "unwritten2": 1, "running": 1},
+	{"acked": 3, "written": 0, "written2": 0, "backlog": 1, "unwritten": 1, "unwritten2": 1, "running": 1},
+	{"acked": 3, "written": 0, "written2": 0, "backlog": 2, "unwritten": 1, "unwritten2": 1, "running": 1},
+	{"acked": 3, "written": 0, "written2": 0, "backlog": 0, "unwritten": 1, "unwritten2": 1, "running": 1},
+	{"acked": 3, "written": 0, "written2": 0, "backlog": 0, "unwritten": 0, "unwritten2": 1, "running": 1},
+	{"acked": 3, "written": 0, "written2": 0, "backlog": 0, "unwritten": 0, "unwritten2": 0, "running": 1},
 }
 
-func testOrder(t *testing.T, f *shelfOf, press func() error) {
+func testOrder(t *testing.T, f *oneOfEach, press func() error) {
 	stage := 0
 	require.Equal(t, order[0], f.state(t), "nothing goes before there is need")
 	for {
@@ -291,7 +291,7 @@ func TestASealEndsABacklogToo(t *testing.T) {
 	s := eventstore.NewMemory(eventstore.MemoryConfig{BacklogBytes: 2500})
 	b := openBacklog(s, "s", "b")
 	b.mustAdd(t, size, false)
-	b.mustAdd(t, 5000, true) // nobody does this, but a seal is a seal
+	b.mustAdd(t, 5000, true) // no server does this, but a seal is a seal
 	require.EqualValues(t, 1, b.first(t))
 }
 

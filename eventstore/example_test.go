@@ -20,7 +20,7 @@ func ExampleNewMemory() {
 	// Output: 0 0
 }
 
-// What a client has not fetched of a running call is never lost: where there is no room the sender is told. A response is always kept.
+// What a client has not fetched of a running call is never lost. When there is no room, the sender gets ErrFull. A response is always kept.
 func ExampleMemory_full() {
 	store := eventstore.NewMemory(eventstore.MemoryConfig{SessionBytes: 64 << 10})
 	log := store.Log(eventstore.Key{Session: "s", Stream: "call"})
@@ -34,7 +34,7 @@ func ExampleMemory_full() {
 	// <nil>
 }
 
-// A log is read after a position, now or later, by any number of readers.
+// Any number of readers can read a log after a position, now or later.
 func ExampleLog() {
 	store := eventstore.NewMemory(eventstore.MemoryConfig{})
 	log := store.Log(eventstore.Key{Session: "s", Stream: "call"})

@@ -59,7 +59,7 @@ func TestAnAppendAtTheTotalTouchesOnlyItsVictims(t *testing.T) {
 	require.EqualValues(t, victims, n)
 }
 
-// TestSessionsDoNotWaitForEachOther holds the lock of one session.
+// TestSessionsDoNotWaitForEachOther holds the lock of one session while another one is used.
 func TestSessionsDoNotWaitForEachOther(t *testing.T) {
 	ctx := context.Background()
 	m := NewMemory(MemoryConfig{})
@@ -87,7 +87,7 @@ func TestSessionsDoNotWaitForEachOther(t *testing.T) {
 }
 
 // TestAnAppendAtALimitTakesNoLongerBesideManyLogs needs the real clock. A search through the logs would take a thousand times
-// as long; the best of several rounds within twenty times is enough to tell.
+// as long. The best of several rounds must stay within twenty times, which is enough to tell.
 func TestAnAppendAtALimitTakesNoLongerBesideManyLogs(t *testing.T) {
 	for name, apart := range map[string]bool{"in the session": false, "in all sessions": true} {
 		t.Run(name, func(t *testing.T) {
@@ -134,7 +134,7 @@ func TestAnAppendIsRefusedWhenOthersWereFaster(t *testing.T) {
 	l := m.Log(Key{Session: "s", Stream: "a"})
 	require.NoError(t, l.Append(ctx, 1, make([]byte, 6000), false))
 	used, _ := m.Usage()
-	m.spare.Add(5000) // what could be freed a moment ago is gone when it is to be taken
+	m.evictable.Add(5000) // what could be freed a moment ago is gone when it is to be taken
 	require.ErrorIs(t, l.Append(ctx, 2, make([]byte, 6000), false), ErrFull)
 	after, _ := m.Usage()
 	require.Equal(t, used, after)
@@ -246,7 +246,7 @@ func own(ctx context.Context, t testing.TB, m *Memory, k Key, rnd *rand.Rand) {
 			}
 			acked = seq - 1
 			l.Mark(Mark{Acked: acked})
-			last = seq // give up: the next try seals, or another owner would wait for this one
+			last = seq // give up: the next try seals; otherwise another owner could wait for this one
 			seq--
 			runtime.Gosched()
 			if ctx.Err() != nil {

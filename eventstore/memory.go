@@ -7,56 +7,57 @@ import (
 	"sync/atomic"
 )
 
-// MemoryConfig bounds a memory store. Zero means the default, negative means no bound. Overhead counts: what is charged is
-// about what the heap holds. An event is charged its capacity, since that is what it keeps alive.
+// MemoryConfig bounds a memory store. Zero means the default, negative means no bound. Overhead counts: the charge is about what
+// the heap holds. An event is charged its capacity, because that is what stays in memory.
 type MemoryConfig struct {
 	SessionBytes int64 // of one session. Defaults to 4 MiB.
 	TotalBytes   int64 // of all sessions. Defaults to 256 MiB.
 	BacklogBytes int64 // of the events of one backlog log. Defaults to 256 KiB.
 }
 
-// Memory keeps logs in this process. It starts no goroutine and no timer. Every operation is O(1), amortised, at the limits
-// too, whatever number of sessions and logs there are; only DropSession takes as long as that session has logs.
+// Memory keeps logs in this process. It starts no goroutine and no timer. Every operation takes constant time, amortised, also at
+// the limits, and however many sessions and logs there are. Only DropSession takes time in proportion to the session's logs.
 //
-// An Append that would exceed a limit makes room, in the session or everywhere, by taking in this order
+// An Append that would exceed a limit first makes room, in its session or in the whole store. The store evicts in this order:
 //
-//  1. events that a client acknowledged (Mark.Acked), of any log;
+//  1. events that a client has acknowledged (Mark.Acked), of any log;
 //  2. whole sealed logs that were written out (Mark.Written);
 //  3. the oldest events of backlogs, read or not;
 //  4. whole sealed logs that were not written out.
 //
-// Within each, the log goes first that became so first: acknowledged, written out, a backlog with events, sealed. Several
-// backlogs lose one event each, in turn. Nothing is taken before there is need, nor for an Append that would be refused even
-// then. What nobody acknowledged of a log that is neither sealed nor a backlog is never taken: that Append gets ErrFull. A
-// sealing Append is always recorded, over the limit if it must.
+// Within each of these the log goes first that was first acknowledged, written out, given an event as a backlog, or sealed. Several
+// backlogs lose one event each, in turn. Nothing is evicted before there is need, or for an Append that would be refused even then.
+// Unacknowledged events of a running log (not sealed, not a backlog) are never evicted: the Append gets ErrFull instead. A sealing
+// Append is always recorded, over the limit if necessary.
 //
-// Where room is short for all, who holds most gives first. Those that hold are principals (Key.Principal), and sessions that have none. 3 and 4
-// are taken from those that hold most, by powers of two, and never from one that holds less, by that measure, than the one whose
-// Append it is: nobody loses what was not sent to it yet to one that holds more. Besides,
+// When room is short for all, those that hold most give first. They are compared as tenants: a principal (Key.Principal) with all its
+// sessions is one, and each session without a principal is one. 3 and 4 evict from the tenants that hold most, by powers of two, and
+// never from one that holds less, by that measure, than the tenant that appends. So no client loses what it was not sent yet to a
+// tenant that holds more. Also:
 //
-//   - a principal may hold as much of what cannot be taken as is left for others, so one alone half of TotalBytes;
-//   - who holds less than 4 KiB gets ErrFull only when a quarter more than TotalBytes is held that cannot be taken (in a store of
-//     less than 4 MiB, who holds less than a thousandth of it);
-//   - an Append that is urgent (ContextWithUrgency) may exceed SessionBytes, and the bound of a principal, by a sixteenth, and so may one
-//     TotalBytes whose holder comes to no more than 64 KiB.
+//   - A principal may hold as much that cannot be evicted as is left for others: half of TotalBytes if it is alone.
+//   - A tenant that holds less than 4 KiB that cannot be evicted gets ErrFull only when all together hold a quarter more than
+//     TotalBytes of that. In a store of less than 4 MiB the limit is a thousandth of TotalBytes instead of 4 KiB.
+//   - An urgent Append (ContextWithUrgency) may exceed SessionBytes, and the bound of a principal, by a sixteenth. It may exceed
+//     TotalBytes by a sixteenth if its tenant then holds no more than 64 KiB that cannot be evicted.
 //
-// A backlog log is trimmed to BacklogBytes besides. An event that is larger alone gets ErrFull.
+// A backlog is also trimmed to BacklogBytes. An event that alone is larger gets ErrFull.
 //
-// A log that was evicted whole costs nothing more. Its numbers live in its handles: as long as there is one, every handle
-// reads them, a new one too. Once the last is garbage the store has never heard of the log.
+// A log that was evicted whole costs nothing more. Its numbers live in its handles: while there is one, every handle reads them, also
+// a new one. When the last handle is garbage, the store does not know the log any more.
 type Memory struct {
 	perSession, total, perBacklog int64
 
-	used    atomic.Int64 // charged
-	spare   atomic.Int64 // what eviction could free of it
-	evicted atomic.Int64 // events
+	used      atomic.Int64 // the charge of everything
+	evictable atomic.Int64 // what eviction could free of that
+	evictions atomic.Int64 // events ever evicted
 
-	// mu is taken inside a session's, never around it, and for a few instructions.
+	// mu is locked inside a session's mu, never around it, and only for a short time.
 	mu         sync.Mutex
 	sessions   registry[memorySession]
-	shelf      shelf
-	owners     owners
-	principals map[string]*owner // that hold something
+	queues     evictionQueues
+	tenants    tenants
+	principals map[string]*tenant // that hold something
 	closed     bool
 }
 
@@ -72,7 +73,7 @@ func NewMemory(cfg MemoryConfig) *Memory {
 		perSession: bound(cfg.SessionBytes, 4<<20),
 		total:      bound(cfg.TotalBytes, 256<<20),
 		perBacklog: bound(cfg.BacklogBytes, 256<<10),
-		shelf:      newShelf(ofStore),
+		queues:     newEvictionQueues(ofStore),
 	}
 }
 
@@ -86,8 +87,8 @@ func bound(n, standard int64) int64 {
 	return n
 }
 
-// Log implements Store. It makes no log: what it allocates is the handle, and the caller's. Only the last new one of each
-// session may stay with it until the next.
+// Log implements Store. It allocates a handle and no log. When the caller no longer refers to an unused handle, it is garbage; but the store
+// may keep the newest handle of each session until the next one.
 func (m *Memory) Log(k Key) Log {
 	return m.session(k).log(k)
 }
@@ -99,18 +100,18 @@ func (m *Memory) session(k Key) *memorySession {
 	if s := m.sessions.find(name); s != nil {
 		return s
 	}
-	s := &memorySession{store: m, name: name, shelf: newShelf(ofSession)}
-	s.self.init()
-	s.owner = &s.self
+	s := &memorySession{store: m, name: name, queues: newEvictionQueues(ofSession)}
+	s.own.init()
+	s.tenant = &s.own
 	if m.closed {
-		s.lost = ErrClosed
+		s.ended = ErrClosed
 		return s
 	}
 	m.sessions.add(name, s)
 	return s
 }
 
-// DropSession implements Store. It heeds no context: there is nothing to wait for, and a session that stayed would leak.
+// DropSession implements Store. It ignores the context: it does not wait, and a session that stayed would be a leak.
 func (m *Memory) DropSession(_ context.Context, session string) error {
 	m.mu.Lock()
 	closed := m.closed
@@ -126,7 +127,8 @@ func (m *Memory) DropSession(_ context.Context, session string) error {
 	return nil
 }
 
-// Instant implements the interface Instant: all is in memory, and nothing waits. A type that embeds Memory has this method too.
+// Instant implements the interface Instant. It returns true: all data is in memory, and no operation waits. A type that embeds Memory
+// has this method too.
 func (m *Memory) Instant() bool { return true }
 
 // Close implements Store.
@@ -145,5 +147,5 @@ func (m *Memory) Close() error {
 
 // Usage implements Accountant.
 func (m *Memory) Usage() (bytes, evicted int64) {
-	return m.used.Load(), m.evicted.Load()
+	return m.used.Load(), m.evictions.Load()
 }

@@ -8,26 +8,28 @@ import (
 	"slices"
 )
 
-// memoryLog is a log and all its handles. Its session's mu guards it.
+// memoryLog is a log, and every handle of it. Its session's mu guards it.
 type memoryLog struct {
 	session *memorySession
 	name    string
 
 	first, last uint64 // the oldest event kept, and the last appended
-	acked       uint64 // never past last
+	acked       uint64 // at most last
 	events      ring
-	bytes       int64 // charged for events
-	ackedBytes  int64 // … for those of them that were acknowledged
-	written     bool  // all of it
+	bytes       int64 // the charge of events
+	ackedBytes  int64 // the charge of those that were acknowledged
+	written     bool  // to its end
 	sealed      bool
 	backlog     bool
-	kept        bool // from the first Append until it is evicted or dropped
+	kept        bool // from the first Append until the log is evicted or dropped
 	gone        bool
 
-	unread   int64    // what eviction could free of it that the client was not sent; likewise
-	standing standing // what lists and totals know of all that; only settle writes it
-	home     links
-	acks     *links // nil until something was acknowledged
+	// What queues and totals have of all that. Only reconcile writes them.
+	account account
+	unsent  int64 // see tenant
+
+	phaseLinks links
+	ackedLinks *links // nil until something was acknowledged
 }
 
 // Append implements Log.
@@ -38,8 +40,8 @@ func (l *memoryLog) Append(ctx context.Context, seq uint64, data []byte, seal bo
 	s := l.session
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	left, urgent := all, false
-	var from givers
+	left, urgent := anyLeft, false
+	var from evictionSources
 	for {
 		if repeated, err := l.check(seq, data, seal); repeated || err != nil {
 			return err
@@ -55,19 +57,19 @@ func (l *memoryLog) Append(ctx context.Context, seq uint64, data []byte, seal bo
 		if reserved > 0 {
 			l.push(data)
 			l.sealed = seal
-			l.settle(reserved)
+			l.reconcile(reserved)
 			return nil
 		}
-		// What must go may be another session's, and nobody holds two sessions' locks. So let go of this one, and then look
-		// at everything again.
-		need := l.cost(eventCharge(data))
+		// The log to evict from may be another session's, and no goroutine holds the mu of two sessions. So release this one,
+		// make room, and check everything again.
+		need := l.storeCost(eventCharge(data))
 		class := classOf(s.charged() + need)
-		gentle := left == all && l.gentle(need, seal)
-		if !gentle && from.own == nil {
-			from.own = s.owner
+		spare := left == anyLeft && l.sparesUnsent(need, seal)
+		if !spare && from.own == nil {
+			from.own = s.tenant
 		}
 		s.mu.Unlock()
-		if gentle {
+		if spare {
 			left = s.store.makeRoom(need, 0, nil)
 		} else {
 			left = s.store.makeRoom(need, class, &from)
@@ -76,11 +78,11 @@ func (l *memoryLog) Append(ctx context.Context, seq uint64, data []byte, seal bo
 	}
 }
 
-// check compares an Append with what is there.
+// check compares an Append with the end of the log.
 func (l *memoryLog) check(seq uint64, data []byte, seal bool) (repeated bool, err error) {
 	switch {
-	case l.session.lost != nil:
-		return false, l.session.lost
+	case l.session.ended != nil:
+		return false, l.session.ended
 	case l.gone:
 		return false, ErrGone
 	case l.last == 0 && seq == 1:
@@ -101,7 +103,7 @@ func (l *memoryLog) check(seq uint64, data []byte, seal bool) (repeated bool, er
 	return false, nil
 }
 
-// endsWith reports whether the last event is data, as far as can be told: an evicted one is taken on trust.
+// endsWith reports whether the last event is data. If that event was evicted, it is assumed to be.
 func (l *memoryLog) endsWith(data []byte) bool {
 	return l.first > l.last || bytes.Equal(l.at(l.last), data)
 }
@@ -118,7 +120,7 @@ func (l *memoryLog) push(data []byte) {
 	l.kept = true
 }
 
-// shift takes out the oldest event.
+// shift removes the oldest event.
 func (l *memoryLog) shift() {
 	c := eventCharge(l.events.shift())
 	l.bytes -= c
@@ -128,7 +130,7 @@ func (l *memoryLog) shift() {
 	l.first++
 }
 
-// clear takes out everything. The numbers stay.
+// clear removes everything. The numbers stay.
 func (l *memoryLog) clear() {
 	l.events.reset()
 	l.first = l.last + 1
@@ -145,22 +147,22 @@ func (l *memoryLog) Read(ctx context.Context, after uint64, buf []Event) (int, S
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	switch {
-	case s.lost != nil:
-		return 0, State{}, s.lost
+	case s.ended != nil:
+		return 0, State{}, s.ended
 	case l.gone:
 		return 0, State{}, ErrGone
 	}
 	n := 0
 	if after < l.last {
 		for seq := max(after+1, l.first); seq <= l.last && n < len(buf); seq++ {
-			buf[n] = Event{Seq: seq, Data: slices.Clip(l.at(seq))} // a reader that appends must not write into it
+			buf[n] = Event{Seq: seq, Data: slices.Clip(l.at(seq))} // a reader that appends to it must not write into the log's memory
 			n++
 		}
 	}
 	return n, State{First: l.first, Last: l.last, Sealed: l.sealed}, nil
 }
 
-// Mark implements Log. It takes as long as there are newly acknowledged events; each is counted once.
+// Mark implements Log. It takes time in proportion to the newly acknowledged events; each is counted once.
 func (l *memoryLog) Mark(m Mark) {
 	s := l.session
 	s.mu.Lock()
@@ -174,45 +176,46 @@ func (l *memoryLog) Mark(m Mark) {
 	}
 	l.acked = acked
 	l.written = l.written || max(m.Written, m.Acked) >= l.last
-	l.settle(0)
+	l.reconcile(0)
 }
 
-// Short implements Limited: half of what the session, its principal, or all may hold cannot be taken, and this log has a good part of the
-// session's share; or little, where the store is nearly full.
+// Short implements Limited. It returns true in two cases. Half of what the session, its principal or the whole store may hold cannot be
+// evicted, and this log has a good part of the session's share unacknowledged. Or the store is nearly full, and this log has a little
+// unacknowledged.
 func (l *memoryLog) Short() bool {
 	s := l.session
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	m, due := s.store, l.bytes-l.ackedBytes
+	m, unacked := s.store, l.bytes-l.ackedBytes
 	if !l.kept || l.sealed || l.backlog {
 		return false
 	}
-	if s.bytes-s.spare >= m.perSession/2 && due >= m.perSession/8 {
+	if s.bytes-s.evictable >= m.perSession/2 && unacked >= m.perSession/8 {
 		return true
 	}
-	hard := m.used.Load() - m.spare.Load()
+	pinned := m.used.Load() - m.evictable.Load()
 	switch {
-	case hard >= m.total-m.total/8:
-		return due >= m.small()/2
-	case hard >= m.total/2, s.principal != "" && l.hard() >= (m.total-hard)/2:
-		return due >= min(shortBytes, m.total/64)
+	case pinned >= m.total-m.total/8:
+		return unacked >= m.small()/2
+	case pinned >= m.total/2, s.principal != "" && l.pinned() >= (m.total-pinned)/2:
+		return unacked >= min(shortBytes, m.total/64)
 	}
 	return false
 }
 
-// Drop implements Log. It heeds no context: there is nothing to wait for, and a log that stayed would leak.
+// Drop implements Log. It ignores the context: it does not wait, and a log that stayed would be a leak.
 func (l *memoryLog) Drop(context.Context) error {
 	s := l.session
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if errors.Is(s.lost, ErrClosed) {
+	if errors.Is(s.ended, ErrClosed) {
 		return ErrClosed
 	}
-	if s.lost == nil && !l.gone {
+	if s.ended == nil && !l.gone {
 		l.gone = true
 		s.logs.forget(l.name, l)
 		l.clear()
-		l.settle(0)
+		l.reconcile(0)
 	}
 	return nil
 }

@@ -2,28 +2,28 @@ package eventstore
 
 import "sync"
 
-// memorySession is a session's logs. It exists from the first handle on, and is charged while it holds a log.
+// memorySession holds a session's logs. It exists from the first handle on, and is charged while it keeps a log.
 type memorySession struct {
 	store *Memory
 	name  string
 
-	// mu guards the session and all its logs. Nobody holds two of them.
+	// mu guards the session and all its logs. No goroutine holds the mu of two sessions.
 	mu        sync.Mutex
-	lost      error // why nothing works any more; nil while it does
+	ended     error // what every operation returns after the end of the session or the store; nil before
 	logs      registry[memoryLog]
-	shelf     shelf
+	queues    evictionQueues
 	principal string
-	owner     *owner // self, or that of the principal while the session holds something
-	self      owner
-	held      int   // logs that are somewhere
-	bytes     int64 // charged to those, without the session's own
-	spare     int64 // what eviction could free of it
+	tenant    *tenant // own, or the principal's while the session keeps a log
+	own       tenant
+	keptLogs  int
+	bytes     int64 // the charge of its logs, without the session's overhead
+	evictable int64 // what eviction could free of that
 }
 
 func (s *memorySession) log(k Key) *memoryLog {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if k.Principal != "" && s.held == 0 {
+	if k.Principal != "" && s.keptLogs == 0 {
 		s.principal = k.Principal
 	}
 	l := s.logs.find(k.Stream)
@@ -33,7 +33,7 @@ func (s *memorySession) log(k Key) *memoryLog {
 	}
 	if k.Backlog && !l.backlog {
 		l.backlog = true
-		l.settle(0)
+		l.reconcile(0)
 	}
 	return l
 }
@@ -42,19 +42,19 @@ func (s *memorySession) log(k Key) *memoryLog {
 func (s *memorySession) end(why error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.lost != nil {
+	if s.ended != nil {
 		return
 	}
-	s.lost = why
+	s.ended = why
 	logs := s.logs.held
 	s.logs = registry[memoryLog]{}
 	for _, l := range logs {
 		l.clear()
-		l.settle(0)
+		l.reconcile(0)
 	}
 }
 
-// overhead is what the session itself is charged while it holds a log.
+// overhead is what the session itself is charged while it keeps a log.
 func (s *memorySession) overhead() int64 {
 	return sessionCharge + heapSize(len(s.name))
 }

@@ -34,7 +34,7 @@ func TestMemoryPassesTheExam(t *testing.T) {
 	}
 }
 
-// log is a handle with its name and a count, for tests that append a lot.
+// log is a handle that counts its events, for tests that append many.
 type log struct {
 	eventstore.Log
 	seq uint64
@@ -62,7 +62,7 @@ func (l *log) mustAdd(t testing.TB, size int, seal bool) {
 	require.NoError(t, l.add(size, seal))
 }
 
-// first is the oldest event that is kept; one more than the last if none is.
+// first returns the oldest event that is kept, or one more than the last if none is.
 func (l *log) first(t testing.TB) uint64 {
 	t.Helper()
 	_, st, err := l.Read(context.Background(), 0, nil)

@@ -12,35 +12,35 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// model is the store as its documentation tells it: one slice, and a search for everything. It takes the charges from the
-// store and nothing else.
+// model is the store as its documentation describes it: one slice, and a search for everything. Of the store it uses the charges
+// and nothing else.
 type model struct {
 	m       *Memory
 	logs    []*modelLog
-	owners  map[string]*modelOwner
+	tenants map[string]*modelTenant
 	clock   int
 	evicted int64
 }
 
-// modelOwner is a principal, or a session without.
-type modelOwner struct {
-	class int
-	has   [2]bool
-	filed [2]int // since when it is where it is
+// modelTenant is a principal, or a session without one.
+type modelTenant struct {
+	class  int
+	has    [2]bool // logs of each kind
+	queued [2]int  // when it came to be in its queues
 }
 
-func ownerOf(k Key) string {
+func tenantOf(k Key) string {
 	if k.Principal != "" {
 		return "principal " + k.Principal
 	}
 	return k.Session
 }
 
-// held sums up an owner.
-func (d *model) held(name string) (used, spare, unread int64, has [2]bool) {
+// held sums up a tenant.
+func (d *model) held(name string) (used, evictable, unsent int64, has [2]bool) {
 	seen := map[string]bool{}
 	for _, l := range d.logs {
-		if ownerOf(l.key) != name || !l.kept {
+		if tenantOf(l.key) != name || !l.kept {
 			continue
 		}
 		if !seen[l.key.Session] {
@@ -48,39 +48,39 @@ func (d *model) held(name string) (used, spare, unread int64, has [2]bool) {
 			used += sessionOverhead(l.key.Session)
 		}
 		used += l.charge()
-		spare += l.spare()
-		unread += l.unread()
-		has[backlogs] = has[backlogs] || l.place() == backlog
-		has[results] = has[results] || l.place() == owed
+		evictable += l.evictable()
+		unsent += l.unsent()
+		has[kindBacklog] = has[kindBacklog] || l.phase() == phaseBacklog
+		has[kindUnwritten] = has[kindUnwritten] || l.phase() == phaseUnwritten
 	}
-	return used, spare, unread, has
+	return used, evictable, unsent, has
 }
 
-// file notes when owners came to be where they are.
-func (d *model) file() {
+// requeue notes when tenants came to be in their queues.
+func (d *model) requeue() {
 	for _, l := range d.logs {
-		name := ownerOf(l.key)
-		o := d.owners[name]
-		if o == nil {
-			o = &modelOwner{}
-			d.owners[name] = o
+		name := tenantOf(l.key)
+		tn := d.tenants[name]
+		if tn == nil {
+			tn = &modelTenant{}
+			d.tenants[name] = tn
 		}
 		used, _, _, has := d.held(name)
 		class := classOf(used)
 		for kind := range has {
-			if has[kind] && (!o.has[kind] || class != o.class) {
-				o.filed[kind] = d.clock
+			if has[kind] && (!tn.has[kind] || class != tn.class) {
+				tn.queued[kind] = d.clock
 			}
 		}
-		o.class, o.has = class, has
+		tn.class, tn.has = class, has
 	}
 }
 
-func (l *modelLog) unread() int64 {
-	switch l.place() {
-	case backlog:
-		return l.spare() - l.ackedCharge()
-	case owed:
+func (l *modelLog) unsent() int64 {
+	switch l.phase() {
+	case phaseBacklog:
+		return l.evictable() - l.ackedCharge()
+	case phaseUnwritten:
 		return l.charge() - l.ackedCharge()
 	}
 	return 0
@@ -101,37 +101,37 @@ type modelLog struct {
 	sealed          bool
 	backlog         bool
 	kept, gone      bool
-	placed, ackedAt int // when it came to be what it is
+	placed, ackedAt int // when it came to its phase, and to have acknowledged events
 }
 
-func (l *modelLog) place() place {
+func (l *modelLog) phase() phase {
 	switch {
 	case !l.kept:
-		return nowhere
+		return phaseNone
 	case l.sealed && l.written >= l.last:
-		return done
+		return phaseWritten
 	case l.sealed:
-		return owed
+		return phaseUnwritten
 	case l.backlog && len(l.events) > 0:
-		return backlog
+		return phaseBacklog
 	}
-	return running
+	return phaseRunning
 }
 
 func (l *modelLog) hasAcked() bool { return l.kept && len(l.events) > 0 && l.first <= l.acked }
 
-// change does f and notes when that made the log something else.
+// change does f, and notes when that changed the log's phase or gave it acknowledged events.
 func (d *model) change(l *modelLog, f func()) {
-	place, acked := l.place(), l.hasAcked()
+	was, acked := l.phase(), l.hasAcked()
 	f()
 	d.clock++
-	if l.place() != place {
+	if l.phase() != was {
 		l.placed = d.clock
 	}
 	if l.hasAcked() && !acked {
 		l.ackedAt = d.clock
 	}
-	d.file()
+	d.requeue()
 }
 
 func (l *modelLog) overhead() int64 { return logCharge + heapSize(len(l.key.Stream)) }
@@ -150,13 +150,13 @@ func charges(events [][]byte) (sum int64) {
 	return sum
 }
 
-func (l *modelLog) spare() int64 {
-	switch l.place() {
-	case done, owed:
+func (l *modelLog) evictable() int64 {
+	switch l.phase() {
+	case phaseWritten, phaseUnwritten:
 		return l.charge()
-	case backlog:
+	case phaseBacklog:
 		return charges(l.events)
-	case running:
+	case phaseRunning:
 		if l.hasAcked() {
 			return charges(l.events[:l.acked-l.first+1])
 		}
@@ -167,7 +167,7 @@ func (l *modelLog) spare() int64 {
 func sessionOverhead(name string) int64 { return sessionCharge + heapSize(len(name)) }
 
 // count sums up one session, or all of them.
-func (d *model) count(session *string) (used, spare int64) {
+func (d *model) count(session *string) (used, evictable int64) {
 	seen := map[string]bool{}
 	for _, l := range d.logs {
 		if session != nil && l.key.Session != *session || !l.kept {
@@ -178,14 +178,14 @@ func (d *model) count(session *string) (used, spare int64) {
 			used += sessionOverhead(l.key.Session)
 		}
 		used += l.charge()
-		spare += l.spare()
+		evictable += l.evictable()
 	}
-	return used, spare
+	return used, evictable
 }
 
-// victim is the first rule that finds somebody. In a session that is all; in the store what was not written out is taken from the owner of
-// the highest class, and of none that is below least, but those that have given already.
-func (d *model) victim(session *string, least int, from *[]string) (*modelLog, way) {
+// victim returns what the first rule finds that finds something. In the store, unsent events are evicted from the tenants of the highest
+// class, but of none below least, or else from those that have given already.
+func (d *model) victim(session *string, least int, from *[]string) (*modelLog, rule) {
 	oldest := func(fits func(*modelLog) bool, age func(*modelLog) int) (first *modelLog) {
 		for _, l := range d.logs {
 			if (session == nil || l.key.Session == *session) && fits(l) && (first == nil || age(l) < age(first)) {
@@ -195,34 +195,34 @@ func (d *model) victim(session *string, least int, from *[]string) (*modelLog, w
 		return first
 	}
 	placed := func(l *modelLog) int { return l.placed }
-	is := func(p place) func(*modelLog) bool { return func(l *modelLog) bool { return l.place() == p } }
+	is := func(p phase) func(*modelLog) bool { return func(l *modelLog) bool { return l.phase() == p } }
 	if l := oldest((*modelLog).hasAcked, func(l *modelLog) int { return l.ackedAt }); l != nil {
-		return l, loseAcked
+		return l, ruleAcked
 	}
-	if l := oldest(is(done), placed); l != nil {
-		return l, loseDone
+	if l := oldest(is(phaseWritten), placed); l != nil {
+		return l, ruleWritten
 	}
 	if session != nil {
-		if l := oldest(is(backlog), placed); l != nil {
-			return l, loseBacklog
+		if l := oldest(is(phaseBacklog), placed); l != nil {
+			return l, ruleBacklog
 		}
-		if l := oldest(is(owed), placed); l != nil {
-			return l, loseOwed
+		if l := oldest(is(phaseUnwritten), placed); l != nil {
+			return l, ruleUnwritten
 		}
-		return nil, noWay
+		return nil, ruleNone
 	}
-	of := func(name string, kind int) (*modelLog, way) {
-		p, how := backlog, loseBacklog
-		if kind == results {
-			p, how = owed, loseOwed
+	of := func(name string, kind int) (*modelLog, rule) {
+		p, by := phaseBacklog, ruleBacklog
+		if kind == kindUnwritten {
+			p, by = phaseUnwritten, ruleUnwritten
 		}
-		return oldest(func(l *modelLog) bool { return ownerOf(l.key) == name && l.place() == p }, placed), how
+		return oldest(func(l *modelLog) bool { return tenantOf(l.key) == name && l.phase() == p }, placed), by
 	}
 	for class := classes; class >= least; class-- {
 		for kind := range 2 {
 			first := ""
-			for name, o := range d.owners {
-				if o.class == class && o.has[kind] && (first == "" || o.filed[kind] < d.owners[first].filed[kind]) {
+			for name, tn := range d.tenants {
+				if tn.class == class && tn.has[kind] && (first == "" || tn.queued[kind] < d.tenants[first].queued[kind]) {
 					first = name
 				}
 			}
@@ -236,18 +236,18 @@ func (d *model) victim(session *string, least int, from *[]string) (*modelLog, w
 	}
 	for _, name := range *from {
 		for kind := range 2 {
-			if l, how := of(name, kind); l != nil {
-				return l, how
+			if l, by := of(name, kind); l != nil {
+				return l, by
 			}
 		}
 	}
-	return nil, noWay
+	return nil, ruleNone
 }
 
-func (d *model) evict(l *modelLog, how way) {
+func (d *model) evict(l *modelLog, by rule) {
 	d.change(l, func() {
 		n := 1
-		if how == loseDone || how == loseOwed {
+		if by == ruleWritten || by == ruleUnwritten {
 			n = len(l.events)
 		}
 		d.evicted += int64(n)
@@ -257,10 +257,10 @@ func (d *model) evict(l *modelLog, how way) {
 			l.kept = false
 		}
 	})
-	if how == loseBacklog && l.place() == backlog {
+	if by == ruleBacklog && l.phase() == phaseBacklog {
 		d.clock++
-		l.placed = d.clock // its turn is over
-		d.owners[ownerOf(l.key)].filed[backlogs] = d.clock
+		l.placed = d.clock // it has had its turn
+		d.tenants[tenantOf(l.key)].queued[kindBacklog] = d.clock
 	}
 }
 
@@ -297,37 +297,37 @@ func (d *model) append(l *modelLog, seq uint64, data []byte, seal bool) error {
 		}
 		return 0
 	}
-	sessionUsed, sessionSpare := d.count(&l.key.Session)
-	used, spare := d.count(nil)
-	own := ownerOf(l.key)
-	granted := func() bool {
-		used, spare := d.count(nil)
-		mine, mySpare, _, _ := d.held(own)
-		return mine-mySpare+logCost+extra() <= min(smallBytes, d.m.total/1024) && used-spare+logCost+extra() <= d.m.total+d.m.total/4
+	sessionUsed, sessionEvictable := d.count(&l.key.Session)
+	used, evictable := d.count(nil)
+	own := tenantOf(l.key)
+	mayExceed := func() bool {
+		used, evictable := d.count(nil)
+		mine, myEvictable, _, _ := d.held(own)
+		return mine-myEvictable+logCost+extra() <= min(smallBytes, d.m.total/1024) && used-evictable+logCost+extra() <= d.m.total+d.m.total/4
 	}
 	if !seal {
-		mine, mySpare, _, _ := d.held(own)
-		for name, o := range d.owners {
-			if _, _, unread, _ := d.held(name); name != own && o.class < classOf(mine+logCost+extra()) {
-				spare -= unread // of those that hold less
+		mine, myEvictable, _, _ := d.held(own)
+		for name, tn := range d.tenants {
+			if _, _, unsent, _ := d.held(name); name != own && tn.class < classOf(mine+logCost+extra()) {
+				evictable -= unsent // of those that hold less
 			}
 		}
 		_, all := d.count(nil)
 		switch {
-		case l.backlog && e > d.m.perBacklog, sessionUsed-sessionSpare+logCost+extra() > d.m.perSession:
+		case l.backlog && e > d.m.perBacklog, sessionUsed-sessionEvictable+logCost+extra() > d.m.perSession:
 			return ErrFull
-		case l.key.Principal != "" && !l.backlog && mine-mySpare+logCost+extra() > d.m.total-(used-all) && !granted():
+		case l.key.Principal != "" && !l.backlog && mine-myEvictable+logCost+extra() > d.m.total-(used-all) && !mayExceed():
 			return ErrFull
-		case used-spare+logCost+extra() > d.m.total && !granted():
+		case used-evictable+logCost+extra() > d.m.total && !mayExceed():
 			return ErrFull
 		}
 	}
 	if l.backlog && !seal {
 		for charges(l.events)+e > d.m.perBacklog {
 			turn := l.placed
-			d.evict(l, loseBacklog)
-			if l.place() == backlog {
-				l.placed = turn // its own limit is no turn
+			d.evict(l, ruleBacklog)
+			if l.phase() == phaseBacklog {
+				l.placed = turn // trimming to its own limit is not a turn
 			}
 		}
 	}
@@ -344,11 +344,11 @@ func (d *model) append(l *modelLog, seq uint64, data []byte, seal bool) error {
 			if used+logCost+extra() <= limit {
 				break
 			}
-			v, how := d.victim(scope, class, &from)
+			v, by := d.victim(scope, class, &from)
 			if v == nil {
-				break // only a seal gets here, and who is granted it
+				break // only for a seal, and an event that may exceed the limit
 			}
-			d.evict(v, how)
+			d.evict(v, by)
 		}
 	}
 	d.change(l, func() {
@@ -373,7 +373,7 @@ func (d *model) mark(l *modelLog, mark Mark) {
 func (d *model) drop(l *modelLog) {
 	l.kept, l.gone, l.events = false, true, nil
 	d.clock++
-	d.file()
+	d.requeue()
 }
 
 func TestMemoryDoesWhatTheModelDoes(t *testing.T) {
@@ -390,7 +390,7 @@ func playModel(t *testing.T, seed uint64, steps int) {
 		TotalBytes:   10_000 + rnd.Int64N(10_000),
 		BacklogBytes: 500 + rnd.Int64N(1500),
 	})
-	d := &model{m: m, owners: map[string]*modelOwner{}}
+	d := &model{m: m, tenants: map[string]*modelTenant{}}
 	handles := map[*modelLog]Log{}
 	var live []*modelLog
 	names := 0
@@ -467,7 +467,7 @@ func playModel(t *testing.T, seed uint64, steps int) {
 	require.Zero(t, m.sessions.size())
 }
 
-// compare looks at everything that can be seen.
+// compare compares everything that can be read from the store.
 func (d *model) compare(t *testing.T, handles map[*modelLog]Log, what string) {
 	t.Helper()
 	used, _ := d.count(nil)

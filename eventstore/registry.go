@@ -2,54 +2,52 @@ package eventstore
 
 import "maps"
 
-// registry finds objects by name. An object that is held stays until it is let go of; any other stays findable for as long
-// as somebody outside keeps it, and no longer. So two handles of one name are one object before anything was appended to it
-// and after it was evicted, and yet a name that nobody uses costs nothing.
+// registry finds objects by name. It keeps an object that is held until it is released. It finds any other object for as long as
+// something else refers to it, through a weak pointer. So all handles of a name are the same object, also before the first append
+// and after eviction, and a name that is not used any more costs nothing.
 //
-// What is added is nearly always held at once, and a weak pointer is dear. So the one that was added last, and is not held
-// yet, is kept as if somebody did. It is one, and its name is short, whatever happens.
+// Weak pointers are expensive to make, and nearly every object is held right after it was added. So the newest object has an
+// ordinary pointer until the next one is added. It may stay although nothing refers to it, but that is one object, and its name is
+// short.
 //
-// Every method is O(1), amortised. The zero value is ready. The caller locks.
+// Every method takes constant time, amortised. The zero value is ready for use. The caller locks.
 type registry[T any] struct {
-	held      map[string]*T
-	peak      int // what held has room for: it grows by itself but does not shrink
-	fresh     *T  // nil if that one was held or forgotten
-	freshName string
-	loose     loose[T] // all others
+	held       map[string]*T
+	peak       int // the most that held had since it was made: a map does not shrink by itself
+	newest     *T  // nil if it was held or forgotten
+	newestName string
+	weak       weakMap[T] // all others
 }
 
-// longName is too long for a name that may stay though nobody uses it.
-const longName = 64
+// maxNewestName bounds the name of the newest object.
+const maxNewestName = 64
 
 // find returns the object of a name, or nil.
 func (r *registry[T]) find(name string) *T {
 	if p := r.held[name]; p != nil {
 		return p
 	}
-	if r.fresh != nil && r.freshName == name {
-		return r.fresh
+	if r.newest != nil && r.newestName == name {
+		return r.newest
 	}
-	return r.loose.find(name)
+	return r.weak.find(name)
 }
 
-// add makes p known, not held. The name must be free. Each one pays for looking at two of the loose, and nothing becomes loose
-// that was not added.
+// add adds p, which is not held yet. The name must be free.
 func (r *registry[T]) add(name string, p *T) {
-	r.loose.tidy()
-	r.loose.tidy()
-	if len(name) > longName {
-		r.loose.add(name, p)
+	if len(name) > maxNewestName {
+		r.weak.add(name, p)
 		return
 	}
-	if r.fresh != nil {
-		r.loose.add(r.freshName, r.fresh)
+	if r.newest != nil {
+		r.weak.add(r.newestName, r.newest)
 	}
-	r.fresh, r.freshName = p, name
+	r.newest, r.newestName = p, name
 }
 
-// hold keeps p until release or forget. A name that belongs to another object by now, or to none, is left alone.
+// hold keeps p until release or forget. It does nothing if the name is not p's.
 func (r *registry[T]) hold(name string, p *T) {
-	if !r.wilt(p) && !r.loose.remove(name, p) {
+	if !r.removeNewest(p) && !r.weak.remove(name, p) {
 		return
 	}
 	if r.held == nil {
@@ -59,31 +57,31 @@ func (r *registry[T]) hold(name string, p *T) {
 	r.peak = max(r.peak, len(r.held))
 }
 
-// wilt takes p out of its place if it is the fresh one.
-func (r *registry[T]) wilt(p *T) bool {
-	if p == nil || r.fresh != p {
+// removeNewest removes p if it is the newest object.
+func (r *registry[T]) removeNewest(p *T) bool {
+	if p == nil || r.newest != p {
 		return false
 	}
-	r.fresh, r.freshName = nil, ""
+	r.newest, r.newestName = nil, ""
 	return true
 }
 
-// release undoes hold: p stays known while somebody keeps it.
+// release undoes hold: p is found while something else refers to it.
 func (r *registry[T]) release(name string, p *T) {
-	if r.drop(name, p) {
-		r.loose.add(name, p)
+	if r.removeHeld(name, p) {
+		r.weak.add(name, p)
 	}
 }
 
-// forget frees the name, if it is p's.
+// forget removes p and frees its name. It does nothing if the name is not p's.
 func (r *registry[T]) forget(name string, p *T) {
-	if !r.drop(name, p) && !r.wilt(p) {
-		r.loose.remove(name, p)
+	if !r.removeHeld(name, p) && !r.removeNewest(p) {
+		r.weak.remove(name, p)
 	}
 }
 
-// drop takes p out of those that are held, and gives back what a crowd left behind once three quarters of it are gone.
-func (r *registry[T]) drop(name string, p *T) bool {
+// removeHeld removes p if it is held, and replaces a map that has become much too large.
+func (r *registry[T]) removeHeld(name string, p *T) bool {
 	if p == nil || r.held[name] != p {
 		return false
 	}
@@ -96,21 +94,21 @@ func (r *registry[T]) drop(name string, p *T) bool {
 	return true
 }
 
-// outgrown reports whether a map of n is worth making anew, when it had peak.
+// outgrown reports whether a map that had peak entries and has n should be replaced by a smaller one.
 func outgrown(n, peak int) bool {
 	return peak > 64 && n <= peak/4
 }
 
-// all calls f for every object that is still there.
+// all calls f for every object that still exists.
 func (r *registry[T]) all(f func(*T)) {
 	for _, p := range r.held {
 		f(p)
 	}
-	if r.fresh != nil {
-		f(r.fresh)
+	if r.newest != nil {
+		f(r.newest)
 	}
-	for _, e := range r.loose.entries {
-		if p := e.known.Value(); p != nil {
+	for _, w := range r.weak.entries {
+		if p := w.Value(); p != nil {
 			f(p)
 		}
 	}

@@ -28,24 +28,24 @@ func TestRegistryForgetsWhatNobodyKeeps(t *testing.T) {
 		}
 	}
 	verifyRegistry(t, &r)
-	require.Less(t, r.size(), 1000, "each new name looks after two that may be gone")
+	require.Less(t, r.size(), 1000, "those that were collected do not pile up")
 	require.Same(t, kept, r.find("kept"))
-	require.Equal(t, "held", r.find("held").name, "what is held stays without anybody else")
+	require.Equal(t, "held", r.find("held").name, "what is held stays although nothing else refers to it")
 	runtime.GC()
 	runtime.GC()
 	require.Nil(t, r.find("9998"))
-	require.NotNil(t, r.find("9999"), "one may stay that nobody uses")
-	require.Equal(t, "9999", r.freshName)
-	r.add(strings.Repeat("long", longName), &thing{})
-	require.Equal(t, "9999", r.freshName, "but its name is short")
+	require.NotNil(t, r.find("9999"), "one may stay that is not used any more")
+	require.Equal(t, "9999", r.newestName)
+	r.add(strings.Repeat("long", maxNewestName), &thing{})
+	require.Equal(t, "9999", r.newestName, "but its name is short")
 	runtime.GC()
 	runtime.GC()
-	require.Nil(t, r.find(strings.Repeat("long", longName)))
+	require.Nil(t, r.find(strings.Repeat("long", maxNewestName)))
 
 	r.release("held", r.find("held"))
 	runtime.GC()
 	runtime.GC()
-	require.Nil(t, r.find("held"), "what was released does not")
+	require.Nil(t, r.find("held"), "what was released does not stay")
 	runtime.KeepAlive(kept)
 }
 
@@ -104,15 +104,15 @@ func crowd(t *testing.T, held bool) {
 }
 
 func TestANameIsFreeOnceItsObjectWasCollected(t *testing.T) {
-	var q loose[thing]
-	q.add("a", &thing{"first"})
+	var m weakMap[thing]
+	m.add("a", &thing{"first"})
 	runtime.GC()
 	runtime.GC()
-	require.Nil(t, q.find("a"))
+	require.Nil(t, m.find("a"))
 	second := &thing{"second"}
-	q.add("a", second)
-	require.Same(t, second, q.find("a"))
-	require.Len(t, q.entries, 1)
+	m.add("a", second)
+	require.Same(t, second, m.find("a"))
+	require.Len(t, m.entries, 1)
 	runtime.KeepAlive(second)
 }
 

@@ -1,20 +1,20 @@
 package eventstore
 
-// ring is a queue of event data that can be read at any position. The first event has its place in the ring itself: most
-// logs never hold a second one. The zero value is empty.
+// ring is a queue of event data that can be read at any position. A single event is stored in the ring itself, because most logs
+// never hold a second one. The zero value is empty.
 type ring struct {
 	one  []byte // the only event, while more is nil
 	more *moreRing
 	n    int
 }
 
-// moreRing is where the events are once there were two.
+// moreRing holds the events as soon as there are two.
 type moreRing struct {
 	buf  [][]byte
 	head int
 }
 
-// at returns the element i places behind the oldest.
+// at returns the element i places after the oldest.
 func (r *ring) at(i int) []byte {
 	if r.more == nil {
 		return r.one
@@ -34,7 +34,7 @@ func (r *ring) push(data []byte) {
 	switch {
 	case r.more != nil:
 		if size := len(r.more.buf); r.n == size {
-			r.resize(size + size/2 + 3) // slotCharge must be near what an event takes
+			r.resize(size + size/2 + 3) // slotCharge must be close to what an event takes
 		}
 		r.more.buf[r.more.slot(r.n)] = data
 	case r.n == 0:
@@ -47,7 +47,7 @@ func (r *ring) push(data []byte) {
 	r.n++
 }
 
-// shift takes the oldest element out. What is taken out is not kept alive.
+// shift removes the oldest element and returns it. The ring does not refer to it any more.
 func (r *ring) shift() []byte {
 	r.n--
 	m := r.more

@@ -10,8 +10,8 @@ import (
 	"github.com/rejoin-mcp/rejoin/eventstore"
 )
 
-// Ten sessions hold what their clients were not sent yet: a result, notifications, and what a call has said. Another one takes all it can, in
-// each way. It takes nothing of theirs, and what they send goes on being taken.
+// Ten sessions hold what their clients were not sent yet: a result, notifications, and events of a running call. Others take all they can, in
+// each way. Nothing of the ten is evicted, and their events are still recorded.
 func TestWhoHoldsMoreTakesNothingFromOthers(t *testing.T) {
 	for name, attack := range map[string]func(s *eventstore.Memory, session string, i int) error{
 		"events of calls": func(s *eventstore.Memory, session string, i int) error {
@@ -44,12 +44,12 @@ func TestWhoHoldsMoreTakesNothingFromOthers(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := eventstore.NewMemory(eventstore.MemoryConfig{TotalBytes: 4 << 20})
-			type honest struct{ owed, backlog, running *log }
+			type honest struct{ unwritten, backlog, running *log }
 			var all []honest
 			for i := range 10 {
 				session := fmt.Sprint("honest", i)
-				h := honest{open(s, session, "owed"), openBacklog(s, session, "backlog"), open(s, session, "running")}
-				h.owed.mustAdd(t, 500, true)
+				h := honest{open(s, session, "unwritten"), openBacklog(s, session, "backlog"), open(s, session, "running")}
+				h.unwritten.mustAdd(t, 500, true)
 				h.backlog.mustAdd(t, 100, false)
 				h.running.mustAdd(t, 100, false)
 				all = append(all, h)
@@ -66,7 +66,7 @@ func TestWhoHoldsMoreTakesNothingFromOthers(t *testing.T) {
 				}
 			}
 			for _, h := range all {
-				for _, l := range []*log{h.owed, h.backlog, h.running} {
+				for _, l := range []*log{h.unwritten, h.backlog, h.running} {
 					require.EqualValues(t, 1, l.first(t), "nothing of it was taken")
 				}
 			}
@@ -76,7 +76,7 @@ func TestWhoHoldsMoreTakesNothingFromOthers(t *testing.T) {
 	}
 }
 
-// What was not sent yet is taken from who holds most, until those hold as little as others.
+// What was not sent yet is evicted from those that hold most, until they hold as little as others.
 func TestWhoHoldsMostGivesFirst(t *testing.T) {
 	s := eventstore.NewMemory(eventstore.MemoryConfig{TotalBytes: 400_000})
 	large, small := map[int]*log{}, map[int]*log{}
@@ -95,10 +95,10 @@ func TestWhoHoldsMostGivesFirst(t *testing.T) {
 		require.EqualValues(t, 1, l.first(t))
 	}
 	require.EqualValues(t, 2, large[0].first(t))
-	require.EqualValues(t, 1, large[99].first(t), "and of those what became so first")
+	require.EqualValues(t, 1, large[99].first(t), "and of those the one that was sealed first")
 }
 
-// A principal may hold as much as is left, in however many sessions.
+// A principal may hold as much as is left for others, in any number of sessions.
 func TestAPrincipalHoldsNoMoreThanIsLeft(t *testing.T) {
 	const total = 16 << 20
 	s := eventstore.NewMemory(eventstore.MemoryConfig{TotalBytes: total})
@@ -123,7 +123,7 @@ func TestAPrincipalHoldsNoMoreThanIsLeft(t *testing.T) {
 	}
 }
 
-// Where sessions that have no principal hold all there is, those that hold little are taken events from all the same.
+// When sessions without a principal fill the store, events of those that hold little are still recorded.
 func TestWhoHoldsLittleIsNotFull(t *testing.T) {
 	const total = 8 << 20
 	s := eventstore.NewMemory(eventstore.MemoryConfig{TotalBytes: total, SessionBytes: 1 << 20})
@@ -144,7 +144,7 @@ func TestWhoHoldsLittleIsNotFull(t *testing.T) {
 	require.LessOrEqual(t, usage(s), int64(total+total/4))
 }
 
-// A question is taken where progress is not: in a session that is full, and in a store that others have filled.
+// A question is recorded when progress is refused: in a session that is full, and in a store that others have filled.
 func TestQuestionsHaveAReserve(t *testing.T) {
 	urgent := eventstore.ContextWithUrgency(context.Background())
 	require.True(t, eventstore.IsUrgent(urgent))
@@ -174,7 +174,7 @@ func TestQuestionsHaveAReserve(t *testing.T) {
 	}
 }
 
-// A log asks for an acknowledgement when room is short and it has a part in that.
+// A log is Short when room is short and it is a cause of that.
 func TestShort(t *testing.T) {
 	short := func(l *log) bool { return l.Log.(eventstore.Limited).Short() }
 	s := eventstore.NewMemory(eventstore.MemoryConfig{SessionBytes: 100_000, TotalBytes: 8 << 20})
@@ -187,7 +187,7 @@ func TestShort(t *testing.T) {
 	first.mustAdd(t, size, false)
 	require.True(t, short(first), "half of what a session may have")
 	second.mustAdd(t, size, false)
-	require.False(t, short(second), "it has no part in that")
+	require.False(t, short(second), "it is not a cause of that")
 	first.Mark(eventstore.Mark{Written: 48})
 	require.True(t, short(first), "it may have been lost on the way")
 	first.Mark(eventstore.Mark{Acked: 40})

@@ -6,31 +6,31 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// verify recounts everything that a store keeps count of. Nothing else may be using it.
+// verify recounts everything that a store counts. Nothing else may be using the store.
 func verify(t testing.TB, m *Memory) {
 	t.Helper()
-	var used, spare int64
-	filed := map[*memoryLog]bool{}
+	var used, evictable int64
+	kept := map[*memoryLog]bool{}
 	verifyRegistry(t, &m.sessions)
 	m.sessions.all(func(s *memorySession) {
 		require.Same(t, s, m.sessions.find(s.name))
-		require.Equal(t, s.held > 0, m.sessions.held[s.name] == s, "a session is held while it holds a log")
-		var bytes, sessionSpare int64
+		require.Equal(t, s.keptLogs > 0, m.sessions.held[s.name] == s, "a session is held while it holds a log")
+		var bytes, sessionEvictable int64
 		held := 0
 		verifyRegistry(t, &s.logs)
 		s.logs.all(func(l *memoryLog) {
 			require.Same(t, l, s.logs.find(l.name))
-			require.Equal(t, l.stand(), l.standing, "somebody changed a log and did not settle")
+			require.Equal(t, l.newAccount(), l.account, "a log was changed without reconcile")
 			require.Equal(t, l.kept, s.logs.held[l.name] == l, "a log is held while it is kept")
 			if !l.kept {
 				require.Zero(t, l.events, "a log that costs nothing holds nothing")
-				require.Nil(t, l.acks)
-				require.Zero(t, l.home, "nor does it keep its former neighbours alive")
+				require.Nil(t, l.ackedLinks)
+				require.Zero(t, l.phaseLinks, "nor does it keep its former neighbours alive")
 				return
 			}
 			held++
-			bytes += l.standing.charge
-			sessionSpare += l.standing.spare
+			bytes += l.account.charge
+			sessionEvictable += l.account.evictable
 			require.Equal(t, int(l.last-l.first+1), l.events.n)
 			var events, acked int64
 			for seq := l.first; seq <= l.last; seq++ {
@@ -42,123 +42,123 @@ func verify(t testing.TB, m *Memory) {
 			}
 			require.Equal(t, events, l.bytes)
 			require.Equal(t, acked, l.ackedBytes)
-			filed[l] = true
+			kept[l] = true
 		})
-		require.Equal(t, held, s.held)
+		require.Equal(t, held, s.keptLogs)
 		require.Equal(t, bytes, s.bytes)
-		require.Equal(t, sessionSpare, s.spare)
-		verifyShelf(t, &s.shelf, func(l *memoryLog) bool { return l.session == s && filed[l] }, s.logs.held)
+		require.Equal(t, sessionEvictable, s.evictable)
+		verifyQueues(t, &s.queues, func(l *memoryLog) bool { return l.session == s && kept[l] }, s.logs.held)
 		if held > 0 {
 			used += bytes + s.overhead()
 		}
-		spare += sessionSpare
+		evictable += sessionEvictable
 	})
 	require.Equal(t, used, m.used.Load(), "the total")
-	require.Equal(t, spare, m.spare.Load(), "what eviction could free")
+	require.Equal(t, evictable, m.evictable.Load(), "what eviction could free")
 	all := map[string]*memoryLog{}
-	for l := range filed {
+	for l := range kept {
 		all[l.session.name+"\x00|"+l.name] = l
 	}
-	verifyShelf(t, &m.shelf, func(l *memoryLog) bool { return filed[l] }, all)
-	verifyOwners(t, m, filed)
+	verifyQueues(t, &m.queues, func(l *memoryLog) bool { return kept[l] }, all)
+	verifyTenants(t, m, kept)
 }
 
-// verifyOwners checks that each log that a client was not sent is its owner's, and each owner is where its charge says.
-func verifyOwners(t testing.TB, m *Memory, logs map[*memoryLog]bool) {
+// verifyTenants checks that each unsent log is in its tenant's queues, and each tenant in the class of its charge.
+func verifyTenants(t testing.TB, m *Memory, logs map[*memoryLog]bool) {
 	t.Helper()
-	type sums struct{ bytes, spare, unread int64 }
-	want, sessions := map[*owner]*sums{}, map[*memorySession]bool{}
-	count := map[*owner]*[2]int{}
+	type sums struct{ bytes, evictable, unsent int64 }
+	want, sessions := map[*tenant]*sums{}, map[*memorySession]bool{}
+	count := map[*tenant]*[2]int{}
 	for l := range logs {
-		s, o := l.session, l.session.owner
-		if want[o] == nil {
-			want[o], count[o] = &sums{}, &[2]int{}
+		s, tn := l.session, l.session.tenant
+		if want[tn] == nil {
+			want[tn], count[tn] = &sums{}, &[2]int{}
 		}
 		if !sessions[s] {
 			sessions[s] = true
-			want[o].bytes += s.overhead()
+			want[tn].bytes += s.overhead()
 		}
-		want[o].bytes += l.standing.charge
-		want[o].spare += l.standing.spare
-		switch l.standing.place {
-		case backlog, owed:
-			want[o].unread += l.standing.spare - l.ackedBytes
+		want[tn].bytes += l.account.charge
+		want[tn].evictable += l.account.evictable
+		switch l.account.phase {
+		case phaseBacklog, phaseUnwritten:
+			want[tn].unsent += l.account.evictable - l.ackedBytes
 		}
-		switch l.standing.place {
-		case backlog:
-			count[o][backlogs]++
-		case owed:
-			count[o][results]++
+		switch l.account.phase {
+		case phaseBacklog:
+			count[tn][kindBacklog]++
+		case phaseUnwritten:
+			count[tn][kindUnwritten]++
 		}
 	}
-	unread := [classes + 1]int64{}
-	queued := map[*owner]*[2]bool{}
-	for class := range m.owners.queues {
-		for kind := range m.owners.queues[class] {
-			var prev *owner
-			for o := m.owners.queues[class][kind].front; o != nil; o = o.links[kind].next {
-				require.Same(t, prev, o.links[kind].prev)
-				require.NotNil(t, want[o], "an owner that holds nothing is filed")
-				require.EqualValues(t, class, o.class.Load())
-				if queued[o] == nil {
-					queued[o] = &[2]bool{}
+	unsent := [classes + 1]int64{}
+	queued := map[*tenant]*[2]bool{}
+	for class := range m.tenants.queues {
+		for kind := range m.tenants.queues[class] {
+			var prev *tenant
+			for tn := m.tenants.queues[class][kind].front; tn != nil; tn = tn.links[kind].next {
+				require.Same(t, prev, tn.links[kind].prev)
+				require.NotNil(t, want[tn], "a tenant that holds nothing is queued")
+				require.EqualValues(t, class, tn.class.Load())
+				if queued[tn] == nil {
+					queued[tn] = &[2]bool{}
 				}
-				queued[o][kind], prev = true, o
+				queued[tn][kind], prev = true, tn
 			}
-			require.Same(t, prev, m.owners.queues[class][kind].back)
+			require.Same(t, prev, m.tenants.queues[class][kind].back)
 		}
 	}
 	principals := 0
-	for o, w := range want {
-		if o.principal != "" { // sessions were looked at already
-			got := sums{o.bytes.Load(), o.spare.Load(), o.unread}
+	for tn, w := range want {
+		if tn.principal != "" { // sessions were looked at already
+			got := sums{tn.bytes.Load(), tn.evictable.Load(), tn.unsent}
 			require.Equal(t, *w, got)
 		}
-		require.Equal(t, w.unread, o.unread)
-		require.Equal(t, classOf(w.bytes), int(o.class.Load()))
-		unread[o.class.Load()] += o.unread
-		for kind := range o.lists {
-			n := verifyList(t, &o.lists[kind], func(l *memoryLog) { require.Same(t, o, l.session.owner) })
-			require.Equal(t, count[o][kind], n)
-			require.Equal(t, n > 0, queued[o] != nil && queued[o][kind], "who has something to give is filed")
-			require.Equal(t, n > 0, o.links[kind].filed)
+		require.Equal(t, w.unsent, tn.unsent)
+		require.Equal(t, classOf(w.bytes), int(tn.class.Load()))
+		unsent[tn.class.Load()] += tn.unsent
+		for kind := range tn.queues {
+			n := verifyQueue(t, &tn.queues[kind], func(l *memoryLog) { require.Same(t, tn, l.session.tenant) })
+			require.Equal(t, count[tn][kind], n)
+			require.Equal(t, n > 0, queued[tn] != nil && queued[tn][kind], "a tenant that has something to give is queued")
+			require.Equal(t, n > 0, tn.links[kind].queued)
 		}
-		if o.principal != "" {
+		if tn.principal != "" {
 			principals++
-			require.Same(t, o, m.principals[o.principal])
+			require.Same(t, tn, m.principals[tn.principal])
 		}
 	}
-	require.Equal(t, unread, m.owners.unread)
+	require.Equal(t, unsent, m.tenants.unsent)
 	require.Len(t, m.principals, principals)
 }
 
-// verifyShelf checks that each log that is kept is on the shelf where it belongs, and no other is.
-func verifyShelf(t testing.TB, s *shelf, mine func(*memoryLog) bool, logs map[string]*memoryLog) {
+// verifyQueues checks that each log that is kept is in the queue where it belongs, and that no other log is.
+func verifyQueues(t testing.TB, e *evictionQueues, mine func(*memoryLog) bool, logs map[string]*memoryLog) {
 	t.Helper()
-	want := map[place]int{}
+	want := map[phase]int{}
 	acked := 0
 	for _, l := range logs {
-		want[l.standing.place]++
-		if l.standing.acked {
+		want[l.account.phase]++
+		if l.account.acked {
 			acked++
 		}
 	}
-	places := []place{backlog, done, owed}
-	if s.done.whose == ofStore {
-		places = places[1:2] // owners have the others
+	phases := []phase{phaseBacklog, phaseWritten, phaseUnwritten}
+	if e.written.scope == ofStore {
+		phases = phases[1:2] // the others are in the tenants' queues
 	}
-	for _, p := range places {
-		n := verifyList(t, s.home(p, nil), func(l *memoryLog) {
-			require.True(t, mine(l), "a log that is not kept is still filed")
-			require.Equal(t, p, l.standing.place)
+	for _, p := range phases {
+		n := verifyQueue(t, e.queue(p, nil), func(l *memoryLog) {
+			require.True(t, mine(l), "a log that is not kept is still queued")
+			require.Equal(t, p, l.account.phase)
 		})
-		require.Equal(t, want[p], n, "place %d", p)
+		require.Equal(t, want[p], n, "phase %d", p)
 	}
-	n := verifyList(t, &s.acked, func(l *memoryLog) { require.True(t, mine(l) && l.standing.acked) })
+	n := verifyQueue(t, &e.acked, func(l *memoryLog) { require.True(t, mine(l) && l.account.acked) })
 	require.Equal(t, acked, n)
 }
 
-func verifyList(t testing.TB, q *list, each func(*memoryLog)) (n int) {
+func verifyQueue(t testing.TB, q *logQueue, each func(*memoryLog)) (n int) {
 	t.Helper()
 	var prev *memoryLog
 	for l := q.front; l != nil; l = q.link(l).next {
@@ -173,23 +173,22 @@ func verifyList(t testing.TB, q *list, each func(*memoryLog)) (n int) {
 
 func verifyRegistry[T any](t testing.TB, r *registry[T]) {
 	t.Helper()
-	require.Len(t, r.loose.at, len(r.loose.entries))
-	for i, e := range r.loose.entries {
-		require.Equal(t, i, r.loose.at[e.name])
-		if p := e.known.Value(); p != nil {
-			require.Same(t, p, r.find(e.name), "the name is another's, too")
+	require.LessOrEqual(t, len(r.weak.entries), r.weak.limit)
+	for name, w := range r.weak.entries {
+		if p := w.Value(); p != nil {
+			require.Same(t, p, r.find(name), "another object has the name as well")
 		}
 	}
-	if r.fresh != nil {
-		require.Nil(t, r.held[r.freshName], "the name is another's, too")
-		require.Nil(t, r.loose.find(r.freshName), "the name is another's, too")
+	if r.newest != nil {
+		require.Nil(t, r.held[r.newestName], "another object has the name as well")
+		require.Nil(t, r.weak.find(r.newestName), "another object has the name as well")
 	}
 }
 
 // size is how many names cost something.
 func (r *registry[T]) size() int {
-	n := len(r.held) + len(r.loose.entries)
-	if r.fresh != nil {
+	n := len(r.held) + len(r.weak.entries)
+	if r.newest != nil {
 		n++
 	}
 	return n

@@ -9,7 +9,7 @@ import (
 	"github.com/rejoin-mcp/rejoin/eventstore"
 )
 
-// What wraps a store in one of these ways keeps what the inner one can do, as far as its documentation says.
+// A wrapper of each kind keeps those abilities of the inner store that the documentation says it keeps.
 func TestWhatAWrapperKeeps(t *testing.T) {
 	m := eventstore.NewMemory(eventstore.MemoryConfig{})
 	require.NoError(t, m.Log(eventstore.Key{Session: "s", Stream: "a"}).Append(context.Background(), 1, make([]byte, 100), false))

@@ -13,36 +13,36 @@ import (
 )
 
 const (
-	// defaultRetry is what clients wait where the server said nothing.
+	// defaultRetry is how long the client waits if the server sent no retry.
 	defaultRetry = time.Second
-	// maxIdlePolls is how often clients come back without having been given a new event id, before they give up.
+	// maxIdlePolls is how many times in a row a client polls without a new event id before it gives up.
 	maxIdlePolls = 5
 )
 
-// Call is one request and its stream, over all the connections that read it; or, from Listen, the standalone stream. It reads what
-// comes on its own. It comes back only when told: by Poll, or by Result and Err, which do what a good client does.
+// Call is one request and its stream, over all the connections that read it; or, from Listen, the standalone stream. It reads by itself what
+// comes. It polls only when it is told to: by Poll, or by Result and Err, which do what a good client does.
 //
-// Every method lets the bubble come to rest before it looks, so "so far" means all that can happen without time passing. Each fails
-// the test where it says so. Besides, the test fails, and goes on, if on the connections of the call an event id comes twice, a
-// replay is not what was sent before, or a message is no JSON-RPC or the response to another request.
+// Every method first waits until the bubble is at rest, so "so far" means all that can happen before time passes. A method fails the test
+// where its comment says so. Also, the test fails, and continues, if on the connections of the call an event id comes twice, a replay differs
+// from what was sent before, or a message is not JSON-RPC or is the response to another request.
 type Call struct {
 	c    *Client
-	what string // for messages
+	what string // its name in failures of the test
 	id   string // of the request; "": the standalone stream
 
 	mu        sync.Mutex
 	changed   chan struct{}
 	exchanges []*exchange
-	chain     chain
+	log       streamLog
 	response  *jsonrpc.Message
-	refusal   *rejoin.Error // the last connection was refused with it
+	refusal   *rejoin.Error // of the last connection
 }
 
 func (c *Client) newCall(what, id string) *Call {
-	return &Call{c: c, what: what, id: id, changed: make(chan struct{}, 1), chain: newChain()}
+	return &Call{c: c, what: what, id: id, changed: make(chan struct{}, 1), log: newStreamLog()}
 }
 
-// send starts an exchange, which is the one that counts from now on, and lets the bubble come to rest.
+// send starts an exchange, which becomes the current one, and waits until the bubble is at rest.
 func (k *Call) send(req *http.Request, title string) {
 	k.c.t.Helper()
 	conn, err := k.c.dial()
@@ -57,7 +57,7 @@ func (k *Call) send(req *http.Request, title string) {
 	synctest.Wait()
 }
 
-// current is the exchange that counts: a client that has come back does not listen to its old connection.
+// current is the newest exchange. A client that polls does not read its old connection any more.
 func (k *Call) current() *exchange { return k.exchanges[len(k.exchanges)-1] }
 
 // ID is the request's JSON-RPC id, as sent; nil for the standalone stream.
@@ -68,9 +68,9 @@ func (k *Call) ID() json.RawMessage {
 	return json.RawMessage(k.id)
 }
 
-// WaitClosed waits until the server closes the stream before the response, and returns the last retry it was told, 0 if none. It
-// returns at once if the stream is closed already. It fails the test if the call ends first: by a response, by another
-// answer than a stream, or because the connection breaks.
+// WaitClosed waits until the server closes the stream before the response, and returns the last retry that it sent, 0 if none. It
+// returns at once if the stream is closed already. It fails the test if the response comes first, if the answer is not a
+// stream, or if the connection breaks.
 func (k *Call) WaitClosed() (retry time.Duration) {
 	k.c.t.Helper()
 	k.wait("the server to close the stream", func() bool { return k.current().end != running })
@@ -84,14 +84,14 @@ func (k *Call) WaitClosed() (retry time.Duration) {
 	case x.end != closed:
 		k.fatalLocked("the connection ended, but the server did not close it")
 	}
-	return max(k.chain.retry, 0)
+	return max(k.log.retry, 0)
 }
 
-// WaitMessages waits until there are n messages in all, on the connections there are: it does not poll. It returns all there
-// are, as Messages does, and fails the test if the connection ends first.
+// WaitMessages waits until n messages have come in all. It does not poll. It returns all that have come, as Messages does, and fails the
+// test if the connection ends first.
 func (k *Call) WaitMessages(n int) []json.RawMessage {
 	k.c.t.Helper()
-	k.wait(fmt.Sprintf("%d messages", n), func() bool { return len(k.chain.log) >= n || k.current().end != running })
+	k.wait(fmt.Sprintf("%d messages", n), func() bool { return len(k.log.messages) >= n || k.current().end != running })
 	all := k.Messages()
 	if len(all) < n {
 		k.fatalf("%d messages came, not %d, before the connection ended", len(all), n)
@@ -99,10 +99,10 @@ func (k *Call) WaitMessages(n int) []json.RawMessage {
 	return all
 }
 
-// Result waits for the response and returns its result. It polls as a good client does: whenever the connection has ended, it
-// waits as long as the server said, in virtual time, and comes back. It fails the test if the response is an error, if
-// a poll is refused or answered with "nothing left", where a client could not come back for want of an event id, and where it
-// has come back five times without a new one: the official Go client then ends its session.
+// Result waits for the response and returns its result. It polls as a good client does: when the connection has ended, it waits as long
+// as the server asked, in virtual time, and polls. It fails the test if the response is an error, if a poll is refused or answered with 204,
+// if the client has no event id to poll with, and if five polls in a row bring no new event id: the official Go client then ends
+// its session.
 func (k *Call) Result() json.RawMessage {
 	k.c.t.Helper()
 	if e := k.finish(); e != nil {
@@ -111,13 +111,13 @@ func (k *Call) Result() json.RawMessage {
 	return k.response.Result
 }
 
-// Err is Result for an error response, or for the error with which the request or a poll was refused. It fails the test where
-// there is a result.
+// Err is Result for a response that is an error, and for the error with which the request or a poll was refused. It fails the test if there
+// is a result.
 func (k *Call) Err() *rejoin.Error {
 	k.c.t.Helper()
 	e := k.finish()
 	if e == nil {
-		k.fatalf("the response is no error: %s", k.response.Result)
+		k.fatalf("the response is not an error: %s", k.response.Result)
 	}
 	return e
 }
@@ -130,11 +130,11 @@ func (k *Call) finish() *rejoin.Error {
 	for {
 		k.waitUntil(limit, "the response", func() bool { return k.response != nil || k.current().end != running })
 		k.mu.Lock()
-		x, response, refusal, retry := k.current(), k.response, k.refusal, k.chain.retry
-		if k.chain.cursor == cursor {
+		x, response, refusal, retry := k.current(), k.response, k.refusal, k.log.retry
+		if k.log.cursor == cursor {
 			idle++
 		} else {
-			idle, cursor = 0, k.chain.cursor
+			idle, cursor = 0, k.log.cursor
 		}
 		k.mu.Unlock()
 		switch {
@@ -161,16 +161,16 @@ func (k *Call) finish() *rejoin.Error {
 	}
 }
 
-// Poll comes back now, over a new connection, with the last event id. It leaves the old connection open, if it is: a server
-// cannot tell it from one that died, and has to end it. What it brings from now on is not read as part of the call.
+// Poll polls now: it sends a GET with the last event id, over a new connection. If the old connection is still open it stays so: to a
+// server it looks like one that has died, and the server has to end it. What still comes over it does not count.
 //
-// It returns when all has come that can come now.
+// Poll returns when all has come that can come now.
 func (k *Call) Poll() {
 	k.c.t.Helper()
 	synctest.Wait()
 	k.mu.Lock()
-	cursor := k.chain.cursor
-	k.chain.rewind(cursor)
+	cursor := k.log.cursor
+	k.log.rewind(cursor)
 	k.mu.Unlock()
 	if cursor == "" && k.id != "" {
 		k.fatalf("no event id came yet, so there is nothing to come back with")
@@ -178,13 +178,13 @@ func (k *Call) Poll() {
 	k.poll(cursor)
 }
 
-// PollFrom is Poll with another event id: one from IDs, as of a client that lost what came later, or one that never was. What was
-// received before has to come again as it was.
+// PollFrom is Poll with another event id: one from IDs, as a client that has lost what came later, or one that the server never sent. What
+// came after that id has to come again unchanged.
 func (k *Call) PollFrom(id string) {
 	k.c.t.Helper()
 	synctest.Wait()
 	k.mu.Lock()
-	k.chain.rewind(id)
+	k.log.rewind(id)
 	k.mu.Unlock()
 	k.poll(id)
 }
@@ -199,35 +199,35 @@ func (k *Call) poll(cursor string) {
 	k.send(req, title)
 }
 
-// Cut breaks the connection, as a proxy or a network does: both ends get an error, and what was under way is lost. Without
-// one that is open it does nothing.
+// Cut breaks the connection, as a proxy or a network does: both ends get an error, and what was on its way is lost. It does nothing if no
+// connection is open.
 func (k *Call) Cut() {
 	synctest.Wait()
 	k.mu.Lock()
 	x := k.current()
 	if x.end == running {
 		x.end = cut
-		x.conn.reset()
+		x.conn.Reset()
 	}
 	k.mu.Unlock()
 	synctest.Wait()
 }
 
-// Freeze stops reading the connection, until Thaw: the other end can write 64 KiB more, and then nothing. A connection that
-// is made later is not frozen, so Freeze and Poll are what the lid of a laptop does.
+// Freeze stops reading the connection, until Thaw: the other end can write 64 KiB more, and then has to wait. Later connections
+// are not frozen, so Freeze and then Poll is a laptop that was closed and opened.
 func (k *Call) Freeze() {
 	synctest.Wait()
 	k.mu.Lock()
-	k.current().conn.freeze(true)
+	k.current().conn.Freeze(true)
 	k.mu.Unlock()
 	synctest.Wait()
 }
 
-// Thaw goes on reading where Freeze stopped.
+// Thaw continues reading where Freeze stopped.
 func (k *Call) Thaw() {
 	k.mu.Lock()
 	for _, x := range k.exchanges {
-		x.conn.freeze(false)
+		x.conn.Freeze(false)
 	}
 	k.mu.Unlock()
 	synctest.Wait()

@@ -7,41 +7,44 @@ import (
 	"net/http"
 	"strconv"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"github.com/rejoin-mcp/rejoin"
 	"github.com/rejoin-mcp/rejoin/internal/jsonrpc"
+	"github.com/rejoin-mcp/rejoin/internal/pipe"
 )
 
-// Client is a client with one session. Its methods, and those of its calls, belong to the test's goroutine: they let all other
-// goroutines of the bubble come to rest (synctest.Wait), and fail the test with what was seen on the wire.
+// Client is a client with one session. Call its methods, and those of its calls, from the test's goroutine: they wait until all other
+// goroutines of the bubble are at rest (synctest.Wait), and fail the test with what was seen on the wire.
 type Client struct {
 	t     testing.TB
 	cfg   Config
 	srv   *rejoin.Server
-	lis   *listener
+	lis   *pipe.Listener
 	began time.Time
-	// work are the goroutines that end with the test.
-	work sync.WaitGroup
+	work  sync.WaitGroup // the goroutines that end with the test
 
-	// Written before the goroutines start that read it.
+	// These are written before the goroutines start that read them.
 	session, version string
 	lastID           int
 
+	lastPort atomic.Int32
+
 	mu      sync.Mutex
-	live    map[*conn]struct{}
+	live    map[*pipe.Conn]struct{}
 	asked   map[string]bool // ids of the server's requests that were answered
 	closing bool
 }
 
 // New starts app behind a real http.Server and opens a session: initialize, then initialized. Call it in the bubble of
-// synctest.Test, with the bubble's t. It fails the test if there is no bubble, the configuration is refused, or the app
+// synctest.Test, with the bubble's t. It fails the test if there is no bubble, if the configuration is refused, or if the app
 // opens no session.
 //
 // Everything ends in a cleanup of t: the server is closed, which cancels the tools' contexts, connections break, and tools that do
-// not look at their context get Patience to return. What runs even then is a leak, and the bubble panics.
+// not look at their context get Patience to return. A goroutine that runs even then is a leak, and the bubble panics.
 func New(t testing.TB, app rejoin.App, cfg Config) *Client {
 	t.Helper()
 	if !inBubble() {
@@ -53,8 +56,8 @@ func New(t testing.TB, app rejoin.App, cfg Config) *Client {
 		t.Fatal(err)
 	}
 	c := &Client{
-		t: t, cfg: cfg, srv: srv, lis: newListener(), began: time.Now(),
-		live: map[*conn]struct{}{}, asked: map[string]bool{},
+		t: t, cfg: cfg, srv: srv, lis: pipe.Listen(serverAddr), began: time.Now(),
+		live: map[*pipe.Conn]struct{}{}, asked: map[string]bool{},
 	}
 	hs := &http.Server{Handler: cfg.Handler(srv), ErrorLog: log.New(t.Output(), "http: ", 0)}
 	if cfg.HTTP != nil {
@@ -66,7 +69,7 @@ func New(t testing.TB, app rejoin.App, cfg Config) *Client {
 		}
 	})
 	t.Cleanup(func() { c.shutdown(hs) })
-	c.open()
+	c.initialize()
 	return c
 }
 
@@ -77,8 +80,8 @@ func inBubble() (yes bool) {
 	return true
 }
 
-// open opens the session.
-func (c *Client) open() {
+// initialize opens the session.
+func (c *Client) initialize() {
 	c.t.Helper()
 	call := c.Start("initialize", map[string]any{
 		"protocolVersion": c.cfg.Version, "capabilities": c.cfg.Capabilities,
@@ -102,20 +105,20 @@ func (c *Client) shutdown(hs *http.Server) {
 	c.mu.Lock()
 	c.closing = true
 	for conn := range c.live {
-		conn.reset()
+		conn.Reset()
 	}
 	c.mu.Unlock()
-	_ = hs.Close() // the listener is ours
+	_ = hs.Close() // our listener cannot fail
 	c.work.Wait()
 	time.Sleep(c.cfg.Patience)
-	synctest.Wait() // so that cleanups which run later may read what tools have written
+	synctest.Wait() // so that later cleanups may read what tools have written
 }
 
 // Server is the server under test: for Sessions, Stats, CloseStreams, Drain.
 func (c *Client) Server() *rejoin.Server { return c.srv }
 
-// CallTool starts a tools/call that asks for progress. args is marshalled; nil: none. When it returns, the tool runs and waits for
-// something, or has returned.
+// CallTool starts a tools/call that asks for progress. args is marshalled with encoding/json; nil: none. When CallTool returns, the tool
+// waits for something or has returned.
 func (c *Client) CallTool(name string, args any) *Call {
 	c.t.Helper()
 	params := map[string]any{"name": name, "_meta": map[string]any{"progressToken": c.lastID + 1}}
@@ -125,7 +128,7 @@ func (c *Client) CallTool(name string, args any) *Call {
 	return c.Start("tools/call", params)
 }
 
-// Start starts any request, as CallTool does. params is marshalled; nil: none.
+// Start starts any request, as CallTool does. params is marshalled with encoding/json; nil: none.
 func (c *Client) Start(method string, params any) *Call {
 	c.t.Helper()
 	c.lastID++
@@ -136,8 +139,8 @@ func (c *Client) Start(method string, params any) *Call {
 	return k
 }
 
-// Listen opens the session's standalone stream, with a GET. No response ever comes on it, so Result fails, and Err is only for a
-// refusal. Where one is open already, the server ends the older.
+// Listen opens the session's standalone stream, with a GET. No response comes on it, so Result fails the test, and Err is only for a
+// refusal. If one is open already, the server ends the older.
 func (c *Client) Listen() *Call {
 	c.t.Helper()
 	k := c.newCall("the standalone stream", "")
@@ -145,7 +148,7 @@ func (c *Client) Listen() *Call {
 	return k
 }
 
-// Notify sends a notification. params is marshalled; nil: none. It fails the test if the server does not accept it.
+// Notify sends a notification. params is marshalled with encoding/json; nil: none. It fails the test if the server does not accept it.
 func (c *Client) Notify(method string, params any) {
 	c.t.Helper()
 	c.expect(http.StatusAccepted, c.request(http.MethodPost, jsonrpc.AppendRequest(nil, nil, method, c.marshal(params))), method)
@@ -159,10 +162,10 @@ func (c *Client) Delete() {
 	synctest.Wait()
 }
 
-// Do sends any request over a connection of its own, and returns when the head of the response is there and the bubble has come
-// to rest. What is missing of the host, the path, the session id, the protocol version and Config.Header is filled in; a
-// header field that is there but holds no value is left out. The end of the request's context breaks the connection. Close the
-// body, or leave it to the end of the test.
+// Do sends any request over a connection of its own, and returns when the head of the response has come and the bubble is at rest.
+// If the host, the path, the session id, the protocol version or fields of Config.Header are missing, it fills them in. To leave a header
+// field out, set it to no values. The end of the request's context breaks the connection. Close the body, or leave that to the end of the
+// test, which breaks the connection.
 func (c *Client) Do(req *http.Request) *http.Response {
 	c.t.Helper()
 	req = req.Clone(req.Context())
@@ -175,7 +178,7 @@ func (c *Client) Do(req *http.Request) *http.Response {
 	return res
 }
 
-// answer answers a request of the server, in a goroutine of its own, unless it was seen before.
+// answer answers a request of the server in a goroutine of its own, if it comes for the first time.
 func (c *Client) answer(m jsonrpc.Message) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -27,7 +27,7 @@ func TestServerAsksAClientThatIsAway(t *testing.T) {
 				return nil, err
 			}
 			var answer struct{ Action string }
-			err := h.Request(ctx, "elicitation/create", map[string]string{"message": "sure?"}, &answer)
+			err := h.Ask(ctx, "elicitation/create", map[string]string{"message": "sure?"}, &answer)
 			return answer.Action, err
 		}), rejointest.Config{OnRequest: func(method string, params json.RawMessage) (any, error) {
 			asked++
@@ -56,7 +56,7 @@ func TestQuestionThatTwoConnectionsBring(t *testing.T) {
 		asked := 0
 		c := rejointest.New(t, tool(func(_ context.Context, h *rejoin.Handle) (any, error) {
 			answer := make(chan json.RawMessage, 1)
-			h.Session().Ask(context.Background(), "roots/list", nil, func(raw json.RawMessage, _ error) { answer <- raw })
+			h.Session().AskFunc(context.Background(), "roots/list", nil, func(raw json.RawMessage, _ error) { answer <- raw })
 			return <-answer, nil
 		}), rejointest.Config{OnRequest: func(string, json.RawMessage) (any, error) {
 			asked++
@@ -78,7 +78,7 @@ func TestErrorsOfTheClient(t *testing.T) {
 	offers := map[string]any{"roots": struct{}{}}
 	synctest.Test(t, func(t *testing.T) {
 		ask := tool(func(ctx context.Context, h *rejoin.Handle) (any, error) {
-			return nil, h.Request(ctx, "roots/list", nil, nil)
+			return nil, h.Ask(ctx, "roots/list", nil, nil)
 		})
 		for name, test := range map[string]struct {
 			answer func(string, json.RawMessage) (any, error)

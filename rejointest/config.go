@@ -14,7 +14,7 @@ import (
 
 // Config is what New starts with. Zero fields mean their defaults.
 type Config struct {
-	// Server is the configuration under test. A Logger that is not set writes to the test's log.
+	// Server is the configuration under test. Its Logger defaults to one that writes to the test's log.
 	Server rejoin.Config
 	// Version is the client's protocol version. Defaults to the newest one in which clients poll. The test fails if the app
 	// negotiates another one.
@@ -27,17 +27,17 @@ type Config struct {
 	// HTTP changes the http.Server before it starts: time-outs, BaseContext, RegisterOnShutdown.
 	HTTP func(*http.Server)
 
-	// Header is sent with every request, in place of the client's own fields of the same name: credentials, another Accept.
+	// Header is sent with every request: credentials, another Accept. It replaces the client's own fields of the same name.
 	Header http.Header
-	// Capabilities are what the client offers in initialize. Defaults to elicitation, sampling and roots if there is OnRequest, else
+	// Capabilities are what the client offers in initialize. Defaults to elicitation, sampling and roots if OnRequest is set, else
 	// to nothing.
 	Capabilities map[string]any
-	// OnRequest answers the server's requests, each in its own goroutine, each once, however often it is replayed. An *Error
-	// is sent as it is, another error as -32603 with its text. It may block, but not call methods of Client or Call. Defaults to
-	// -32601, "method not found".
+	// OnRequest answers the server's requests, each in its own goroutine, and each once, however often it is replayed. A *rejoin.Error
+	// is sent as it is, another error as -32603 with its text. OnRequest may block, but must not call methods of Client or Call. If it is
+	// nil, requests are answered with -32601, "method not found".
 	OnRequest func(method string, params json.RawMessage) (any, error)
 
-	// Patience is how long, in virtual time, one wait of the test may last before it fails the test. Defaults to 1 h.
+	// Patience is the longest wait of the test, in virtual time: a wait that takes longer fails the test. Defaults to 1 h.
 	Patience time.Duration
 }
 

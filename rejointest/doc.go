@@ -1,4 +1,4 @@
-// Package rejointest tests your tools' polling: a real server over in-memory pipes, and a client that comes back when you say.
+// Package rejointest tests how your tools are polled: it has a real server over in-memory pipes, and a client that polls when you say.
 //
 //	func TestExportSurvivesAProxy(t *testing.T) {
 //		synctest.Test(t, func(t *testing.T) {
@@ -21,33 +21,32 @@
 //
 // # Time
 //
-// A test runs in the bubble of testing/synctest. There time is virtual: it stands still while anything can happen, and jumps to
-// the next timer when nothing can, so a call of ten minutes takes no time, and every duration is exact. New refuses to work outside
+// A test runs in the bubble of testing/synctest. There time is virtual: it stands still while any goroutine can run, and jumps to
+// the next timer when none can. So a call of ten minutes takes no time, and every duration is exact. New fails the test outside
 // a bubble.
 //
-// What starts or changes something (CallTool, Poll, Cut) returns when the bubble has come to rest: the server has answered as far as
-// it can at this moment, the tool waits or has returned, and the client has read what there is. What looks (Messages, IDs,
-// Wire, Open) lets it come to rest first. So there is nothing to wait for but time: let it pass with time.After, or use WaitClosed, WaitMessages,
-// Result and Err, each of which fails the test after Config.Patience.
+// Methods that start or change something (CallTool, Poll, Cut) return when the bubble is at rest: the server has answered as far as
+// it can at this moment, the tool waits or has returned, and the client has read what there is. Methods that look (Messages, IDs,
+// Wire, Open) wait until the bubble is at rest. So you only have to let time pass: with time.After, or with WaitClosed, WaitMessages,
+// Result and Err, which fail the test after Config.Patience.
 //
-// What must not happen in a bubble: blocking on anything outside it. A tool that waits for a real network connection stops the
-// clock.
+// Nothing in a bubble may block on anything outside it. A tool that waits for a real network connection stops the clock.
 //
 // # The connection
 //
-// Each request has a connection of its own with the manners of TCP: 64 KiB of buffer per direction, deadlines, an orderly close and
-// an abrupt one. HTTP is net/http's own server, configured by Config.HTTP, behind your own router, mounted by Config.Handler; so
-// time-outs and middleware that break streams show. The addresses are from 192.0.2.0/24, which is kept for documentation.
+// Each request has a connection of its own that behaves as TCP does: 64 KiB of buffer per direction, deadlines, an orderly close and
+// an abrupt one. The HTTP server is that of net/http, configured by Config.HTTP, with your own router, mounted by Config.Handler: so you
+// see time-outs and middleware that break streams. The addresses are from 192.0.2.0/24, which is kept for documentation.
 //
 // # The client
 //
-// It speaks the protocol of Config.Version, primed and polling if that is 2025-11-25, and answers the server's requests with
-// Config.OnRequest. Else it does nothing on its own, least of all reconnect. It looks into no event id, and fails the test where
-// one comes twice, a replay is not what was sent before, messages are no JSON-RPC or responses belong to other requests.
+// It speaks the protocol of Config.Version, with primers and polls if that is 2025-11-25, and answers the server's requests with
+// Config.OnRequest. It does nothing else by itself; above all, it does not reconnect. To it event ids are opaque. It fails the test if
+// one comes twice, if a replay differs from what was sent before, if a message is not JSON-RPC, and if a response is to another request.
 //
 // # Goroutines
 //
-// The methods of Client and Call belong to one goroutine, the test's: they call synctest.Wait, and t.Fatal. OnRequest and tools run
-// in others; what they write may be read by the test after any of those methods has returned. When the test ends, so
-// does everything that New and the client started; see New.
+// Call the methods of Client and Call from one goroutine, the test's: they call synctest.Wait and t.Fatal. OnRequest and tools run
+// in others; when one of those methods has returned, the test may read what they have written. What New and the client have started
+// ends with the test; see New.
 package rejointest

@@ -11,6 +11,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/rejoin-mcp/rejoin/internal/pipe"
 	"github.com/rejoin-mcp/rejoin/internal/sse"
 )
 
@@ -22,17 +23,17 @@ type end uint8
 
 const (
 	running end = iota
-	closed      // a stream, cleanly
-	replied     // any other answer, whole
-	broken      // in the middle, and not by the test
-	cut         // by the test
+	closed      // the stream ended cleanly
+	replied     // another answer came, whole
+	broken      // the connection broke, and not by the test
+	cut         // the test broke it
 )
 
-// exchange is one request of a call and its response. What is below conn is guarded by the call's mutex.
+// exchange is one HTTP request of a call and its response. The fields after conn are guarded by the call's mutex.
 type exchange struct {
 	call   *Call
 	title  string
-	conn   *conn
+	conn   *pipe.Conn
 	began  time.Duration
 	status int // 0: no response yet
 	header http.Header
@@ -44,7 +45,7 @@ type exchange struct {
 	err    error
 }
 
-// run sends the request and reads the response; the only goroutine that does.
+// run sends the request and reads the response. No other goroutine does.
 func (x *exchange) run(req *http.Request) {
 	defer x.call.c.hangUp(x.conn)
 	res, err := fetch(x.conn, req)
@@ -83,7 +84,7 @@ func (x *exchange) run(req *http.Request) {
 	}
 }
 
-// String is the exchange as it looked on the wire, with the times of its beginning and its end.
+// String is the exchange as it was on the wire, with the times when it began and ended.
 func (x *exchange) String() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "--- %v: %s\n", x.began, x.title)
@@ -119,21 +120,20 @@ func (r *tap) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// fetch sends a request and returns the response, whose body is still to be read. The end of the request's context breaks the
-// connection.
-func fetch(c *conn, req *http.Request) (*http.Response, error) {
-	context.AfterFunc(req.Context(), c.reset)
+// fetch sends a request and returns the response when its head has come. The end of the request's context breaks the connection.
+func fetch(c *pipe.Conn, req *http.Request) (*http.Response, error) {
+	context.AfterFunc(req.Context(), c.Reset)
 	failed := req.Write(c)
-	res, err := http.ReadResponse(bufio.NewReader(c), req) // it may have come before the request was read to its end
+	res, err := http.ReadResponse(bufio.NewReader(c), req) // also after an error: a server may answer before it has read all
 	if err != nil {
 		return nil, errors.Join(failed, err)
 	}
 	return res, nil
 }
 
-// writeHead puts the head of a response into a transcript, its fields sorted.
+// writeHead writes the head of a response into a transcript, with sorted fields.
 func writeHead(w io.Writer, res *http.Response) {
 	fmt.Fprintf(w, "%s %s\r\n", res.Proto, res.Status)
-	_ = res.Header.Write(w) // a buffer
+	_ = res.Header.Write(w) // w is a buffer, which cannot fail
 	fmt.Fprint(w, "\r\n")
 }

@@ -101,7 +101,7 @@ func TestFailures(t *testing.T) {
 			app: hanging, do: func(c *rejointest.Client) { c.CallTool("x", nil).Poll() }, want: "no event id came yet",
 		},
 		"Err of a result": {
-			app: quick, do: func(c *rejointest.Client) { c.CallTool("x", nil).Err() }, want: "no error: 1",
+			app: quick, do: func(c *rejointest.Client) { c.CallTool("x", nil).Err() }, want: "not an error: 1",
 		},
 		"Notify without a session": {
 			app: quick, do: func(c *rejointest.Client) {
@@ -163,7 +163,7 @@ func TestFaultsOfTheServer(t *testing.T) {
 		"a primer twice":               {[]string{primer + one, primer + two + response}, result, `id of a primer, "p", came before`},
 		"an empty id":                  {[]string{primer + one + "id: \ndata: {}\n\n" + response}, result, "empty event id"},
 		"an event with a name":         {[]string{primer + "event: x\n" + one + response}, result, `event of type "x"`},
-		"no JSON":                      {[]string{primer + "id: 9\ndata: x\n\n" + response}, result, "no JSON-RPC message"},
+		"no JSON":                      {[]string{primer + "id: 9\ndata: x\n\n" + response}, result, "not a JSON-RPC message"},
 		"an end inside an event":       {[]string{primer + "id: 9\ndata: {}\n", response}, result, "ended inside an event"},
 		"a response to another call":   {[]string{primer + "id: 9\ndata: {\"jsonrpc\":\"2.0\",\"id\":7,\"result\":1}\n\n" + response}, result, "not to this request"},
 		"two responses":                {[]string{primer + response + "id: 9\ndata: {\"jsonrpc\":\"2.0\",\"id\":2,\"result\":1}\n\n"}, result, "a second response"},
@@ -223,7 +223,7 @@ func TestBrokenByTheServer(t *testing.T) {
 func TestAnswerIsNotAccepted(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		app := tool(func(ctx context.Context, h *rejoin.Handle) (any, error) {
-			return nil, h.Request(ctx, "roots/list", nil, nil)
+			return nil, h.Ask(ctx, "roots/list", nil, nil)
 		})
 		var c *rejointest.Client
 		cfg := rejointest.Config{OnRequest: func(string, json.RawMessage) (any, error) {

@@ -6,9 +6,12 @@ import (
 	"encoding/json"
 	"errors"
 	"io"
+	"net"
 	"net/http"
 	"net/url"
 	"time"
+
+	"github.com/rejoin-mcp/rejoin/internal/pipe"
 )
 
 const (
@@ -16,11 +19,15 @@ const (
 	versionHeader = "Mcp-Protocol-Version"
 	cursorHeader  = "Last-Event-Id"
 
-	// Versions before this one know no version header.
+	// Versions before this one have no version header.
 	firstWithHeader = "2025-06-18"
 
 	maxDepth = 256
 )
+
+// serverAddr is from a range that is kept for documentation. It is not a loopback address, so the server does not check Host, and middleware
+// can parse it.
+var serverAddr = &net.TCPAddr{IP: net.IPv4(192, 0, 2, 1), Port: 80}
 
 func (c *Client) marshal(params any) []byte {
 	c.t.Helper()
@@ -34,7 +41,7 @@ func (c *Client) marshal(params any) []byte {
 	return raw
 }
 
-// request makes a request of the session. body nil: none.
+// request makes a request of the session. body is sent with a POST.
 func (c *Client) request(method string, body []byte) *http.Request {
 	req := (&http.Request{Method: method, Header: http.Header{}}).WithContext(context.Background())
 	switch method {
@@ -52,7 +59,7 @@ func (c *Client) request(method string, body []byte) *http.Request {
 	return req
 }
 
-// fill adds what every request of the session has.
+// fill adds what every request of the session has, where it is missing.
 func (c *Client) fill(req *http.Request) {
 	if req.URL == nil {
 		req.URL = &url.URL{}
@@ -84,50 +91,52 @@ func (c *Client) fill(req *http.Request) {
 }
 
 // dial opens a connection that ends with the test.
-func (c *Client) dial() (*conn, error) {
-	conn, err := c.lis.dial()
-	if err != nil {
-		return nil, err
+func (c *Client) dial() (*pipe.Conn, error) {
+	from := &net.TCPAddr{IP: net.IPv4(192, 0, 2, 2), Port: 1024 + int(c.lastPort.Add(1))%60_000}
+	conn, server := pipe.New(from, serverAddr)
+	if err := c.lis.Deliver(server); err != nil {
+		return nil, &net.OpError{Op: "dial", Net: "tcp", Addr: serverAddr, Err: err}
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.live[conn] = struct{}{}
 	if c.closing {
-		conn.reset()
+		conn.Reset()
 	}
 	return conn, nil
 }
 
 // hangUp closes a connection.
-func (c *Client) hangUp(conn *conn) {
+func (c *Client) hangUp(conn *pipe.Conn) {
 	_ = conn.Close() // it never fails
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	delete(c.live, conn)
 }
 
-// roundTrip sends a request. The response's body closes the connection. Safe for concurrent use.
+// roundTrip sends a request. Closing the response's body closes the connection. It is safe for concurrent use.
 func (c *Client) roundTrip(req *http.Request) (*http.Response, error) {
 	conn, err := c.dial()
 	if err != nil {
 		return nil, err
 	}
-	defer time.AfterFunc(c.cfg.Patience, conn.reset).Stop()
+	defer time.AfterFunc(c.cfg.Patience, conn.Reset).Stop()
 	res, err := fetch(conn, req)
 	if err != nil {
 		c.hangUp(conn)
 		return nil, err
 	}
-	res.Body = &lastBody{res.Body, func() { c.hangUp(conn) }}
+	res.Body = &connBody{res.Body, func() { c.hangUp(conn) }}
 	return res, nil
 }
 
-type lastBody struct {
+// connBody is a body whose Close closes its connection.
+type connBody struct {
 	io.ReadCloser
 	hangUp func()
 }
 
-func (b *lastBody) Close() error {
+func (b *connBody) Close() error {
 	b.hangUp()
 	return nil
 }
@@ -140,7 +149,7 @@ func (c *Client) expect(status int, req *http.Request, what string) {
 	}
 }
 
-// check is expect for any goroutine.
+// check is expect for goroutines other than the test's: it returns the failure.
 func (c *Client) check(status int, req *http.Request) error {
 	res, err := c.roundTrip(req)
 	if err != nil {

@@ -7,27 +7,27 @@ import (
 	"testing/synctest"
 )
 
-// Messages are the JSON-RPC messages so far, in order, each once, the response included. A refusal is none.
+// Messages are the JSON-RPC messages so far, in order, each once, with the response. Refusals are not among them.
 func (k *Call) Messages() []json.RawMessage {
 	synctest.Wait()
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	all := make([]json.RawMessage, len(k.chain.log))
-	for i, e := range k.chain.log {
+	all := make([]json.RawMessage, len(k.log.messages))
+	for i, e := range k.log.messages {
 		all[i] = e.data
 	}
 	return all
 }
 
-// IDs are the event ids so far, as they came, primers included.
+// IDs are the event ids so far, in the order in which they came, with those of primers.
 func (k *Call) IDs() []string {
 	synctest.Wait()
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	return append([]string(nil), k.chain.ids...)
+	return append([]string(nil), k.log.ids...)
 }
 
-// Open counts the connections that have not ended: 0 is a client that is away, 2 a takeover that is not through.
+// Open counts the connections that have not ended. 0: the client is away. 2: the server has not ended the old connection yet.
 func (k *Call) Open() int {
 	synctest.Wait()
 	k.mu.Lock()
@@ -41,7 +41,7 @@ func (k *Call) Open() int {
 	return open
 }
 
-// Status is the status of the newest response, 0 while there is none.
+// Status is the status of the newest HTTP response, 0 while there is none.
 func (k *Call) Status() int {
 	synctest.Wait()
 	k.mu.Lock()
@@ -49,7 +49,7 @@ func (k *Call) Status() int {
 	return k.current().status
 }
 
-// Header is the header of the newest response, nil while there is none.
+// Header is the header of the newest HTTP response, nil while there is none.
 func (k *Call) Header() http.Header {
 	synctest.Wait()
 	k.mu.Lock()
@@ -57,13 +57,13 @@ func (k *Call) Header() http.Header {
 	return k.current().header
 }
 
-// JSON reports whether the newest response is a plain JSON answer, and no stream.
+// JSON reports whether the newest HTTP response is plain JSON, not a stream.
 func (k *Call) JSON() bool {
 	return k.Status() == http.StatusOK && strings.HasPrefix(k.Header().Get("Content-Type"), "application/json")
 }
 
-// Wire is what was received so far on all connections of the call: of each, in the order in which they were made, the status line,
-// the header, sorted, an empty line, and the bytes of the body, without the framing of chunks.
+// Wire is what was received so far on all connections of the call, in the order in which they were made. For each it has the status line, the
+// header, sorted, an empty line, and the bytes of the body without chunk framing.
 func (k *Call) Wire() string {
 	synctest.Wait()
 	k.mu.Lock()
@@ -75,7 +75,7 @@ func (k *Call) Wire() string {
 	return b.String()
 }
 
-// String is Wire for human eyes: also what was asked, and when each connection began and how it ended, in virtual time since New.
+// String is Wire for readers: it also has what was asked, and when each connection began and ended, in virtual time since New, and how.
 func (k *Call) String() string {
 	synctest.Wait()
 	k.mu.Lock()

@@ -12,8 +12,8 @@ import (
 	"github.com/rejoin-mcp/rejoin/internal/sse"
 )
 
-// head, event, plain and over are called by the goroutine of the exchange, x, in this order. An exchange that is not the newest any
-// more only fills its transcript.
+// head, event, plain and over are called by the goroutine of the exchange x, in this order. If x is not the current exchange any more, they
+// only fill its transcript.
 func (k *Call) head(x *exchange, res *http.Response) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -29,7 +29,7 @@ func (k *Call) event(x *exchange, ev sse.Event) {
 	if x != k.current() {
 		return
 	}
-	data, fault := k.chain.add(ev)
+	data, fault := k.log.add(ev)
 	if fault != "" {
 		k.faultLocked(fault)
 	}
@@ -39,14 +39,14 @@ func (k *Call) event(x *exchange, ev sse.Event) {
 	k.wake()
 }
 
-// plain takes an answer that is no stream.
+// plain handles an answer that is not a stream.
 func (k *Call) plain(x *exchange, data []byte) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	switch {
 	case x != k.current() || len(data) == 0:
 	case x.status == http.StatusOK:
-		k.chain.log = append(k.chain.log, entry{data: data})
+		k.log.messages = append(k.log.messages, entry{data: data})
 		k.message(data)
 	default:
 		m, err := jsonrpc.Parse(data, maxDepth)
@@ -61,18 +61,18 @@ func (k *Call) plain(x *exchange, data []byte) {
 	k.wake()
 }
 
-// message takes a new message.
+// message handles a new message.
 func (k *Call) message(data []byte) {
 	m, err := jsonrpc.Parse(data, maxDepth)
 	switch {
 	case err != nil:
-		k.faultLocked(fmt.Sprintf("no JSON-RPC message: %v: %s", err, data))
+		k.faultLocked(fmt.Sprintf("not a JSON-RPC message: %v: %s", err, data))
 	case m.Kind == jsonrpc.Request:
 		k.c.answer(m)
 	case m.Kind == jsonrpc.Notification:
 	case string(m.ID) != k.id:
 		k.faultLocked(fmt.Sprintf("a response that is not to this request: %s", data))
-	case k.response != nil && !expired(data): // to an old cursor that may come after all
+	case k.response != nil && !expired(data): // a poll with an old cursor may be answered so after the response
 		k.faultLocked(fmt.Sprintf("a second response: %s", data))
 	default:
 		k.response = &m
@@ -96,7 +96,7 @@ func (k *Call) wake() {
 	}
 }
 
-// fault fails the test, and lets it go on.
+// fault fails the test, which continues.
 func (k *Call) fault(what string) {
 	k.mu.Lock()
 	defer k.mu.Unlock()

@@ -50,7 +50,7 @@ func storm(t *testing.T, r *rand.Rand) {
 					return nil, err
 				}
 			case 1:
-				if err := h.Request(ctx, "roots/list", nil, nil); err != nil {
+				if err := h.Ask(ctx, "roots/list", nil, nil); err != nil {
 					return nil, err
 				}
 				answers++

@@ -11,7 +11,7 @@ func (k *Call) wait(what string, done func() bool) {
 	k.waitUntil(time.Now().Add(k.c.cfg.Patience), what, done)
 }
 
-// waitUntil waits until done, which is called under the mutex. What the same moment brings besides has come when it returns.
+// waitUntil waits until done returns true; done is called under the mutex. When waitUntil returns, the bubble is at rest.
 func (k *Call) waitUntil(limit time.Time, what string, done func() bool) {
 	k.c.t.Helper()
 	timer := time.NewTimer(time.Until(limit))
@@ -44,10 +44,10 @@ func (k *Call) fatalLocked(what string) {
 	k.c.t.Fatalf("rejointest: %s: %s; seen so far:\n%s", k.what, what, k.seen())
 }
 
-// shown is how much of a transcript a failure shows, at its beginning and at its end.
+// shown is how many bytes of a transcript a failure shows, from its beginning and from its end.
 const shown = 4 << 10
 
-// seen is the transcript as failures show it. Under the mutex.
+// seen is the transcript as failures show it. It is called under the mutex.
 func (k *Call) seen() string {
 	all := k.transcript()
 	if len(all) > 2*shown {

@@ -13,24 +13,24 @@ import (
 	"github.com/rejoin-mcp/rejoin"
 )
 
-// UserHeader is the request header from which Mount's middleware takes the user.
+// UserHeader is the request header that holds the user, for Subject.Mount.
 const UserHeader = "X-User"
 
-// Subject is one adapter, in its router's own idiom.
+// Subject is the adapter that is tested.
 type Subject struct {
-	// Mount returns a router that serves s at path, and nothing else. Before the endpoint come the router's usual recover
-	// middleware, and one that takes the user from the header X-User and sets it under "user" with the router's own setter. mw
-	// are net/http middleware outside the router, the first the outermost.
+	// Mount returns a router that serves s at path, and nothing else. Around the endpoint it has the router's usual recover
+	// middleware, and middleware that reads the user from UserHeader and sets it under "user" with the router's own setter. mw is
+	// net/http middleware to put around the router, the first one outermost.
 	//
-	// path is "/mcp", "/a/b/mcp" or "/{tenant}/mcp"; Mount says it in the router's syntax.
+	// path is "/mcp", "/a/b/mcp" or "/{tenant}/mcp"; Mount translates it into the router's syntax.
 	Mount func(t testing.TB, s *rejoin.Server, path string, mw ...func(http.Handler) http.Handler) http.Handler
 	// Lend returns a router with the adapter's Middleware for path, and an ordinary GET route that calls h with the router's request
-	// and response. path may be "". Nil: the adapter has no such middleware, and is not asked.
+	// and response. path may be "". Lend is nil if the adapter has no such middleware; then its rules are skipped.
 	Lend func(t testing.TB, s *rejoin.Server, path, route string, h http.HandlerFunc) http.Handler
-	// Param reads a path parameter from a tool's context. "" if there is none.
+	// Param reads a path parameter from a tool's context. It returns "" if there is none.
 	Param func(ctx context.Context, name string) string
-	// Value reads what Mount's middleware set, a string, and reports whether it did set something of that name: the adapter's Get, if it
-	// has one.
+	// Value reads the string that Mount's middleware set under name, and reports whether it set one. It is the adapter's Get, if the
+	// adapter has one.
 	Value func(ctx context.Context, name string) (value any, ok bool)
 }
 
@@ -51,8 +51,8 @@ func Run(t *testing.T, s Subject) {
 	}
 }
 
-// Faults asks for the rules of these names and returns what they complain about, one line each, instead of failing the test: to show that a
-// wrong Subject fails. It fails the test only where there is no such rule.
+// Faults runs the rules with these names and returns their complaints, one line each, instead of failing the test. Use it to show that a
+// wrong Subject fails. It fails the test only if there is no rule of a name.
 func Faults(t *testing.T, s Subject, names ...string) (complaints []string) {
 	t.Helper()
 	for _, name := range names {
@@ -75,7 +75,7 @@ func Faults(t *testing.T, s Subject, names ...string) (complaints []string) {
 	return complaints
 }
 
-// The rules by name, for Faults.
+// The names of the rules, for Faults.
 const (
 	Paths      = "both spellings of the path on every verb"
 	Refusals   = "every refusal is the server's own"
@@ -95,7 +95,7 @@ const (
 	LendsAlone = "an empty path serves nothing"
 )
 
-// rule is one promise of an adapter.
+// rule is the test of one promise of an adapter.
 type rule struct {
 	name  string
 	lends bool
@@ -104,7 +104,7 @@ type rule struct {
 
 func (r rule) skip(s Subject) string {
 	if r.lends && s.Lend == nil {
-		return "Subject.Lend is nil: the adapter has no middleware that lends the server"
+		return "Subject.Lend is nil: the adapter has no middleware that passes the server on"
 	}
 	return ""
 }
@@ -128,28 +128,28 @@ var rules = []rule{
 	{LendsAlone, true, lendsAlone},
 }
 
-// exam is one rule being tested, in a bubble.
+// exam is one run of a rule, in a synctest bubble.
 type exam struct {
 	testing.TB
 	Subject
 }
 
-// mount is Mount as rejointest takes it.
+// mount is Mount in the form that rejointest needs.
 func (e *exam) mount(path string, mw ...func(http.Handler) http.Handler) func(*rejoin.Server) http.Handler {
 	return func(s *rejoin.Server) http.Handler { return e.Mount(e, s, path, mw...) }
 }
 
-// principal takes a session's user from where Mount's middleware put it.
+// principal is a Config.Principal that reads what Mount's middleware set.
 func (e *exam) principal(r *http.Request) string { return e.user(r.Context()) }
 
-// user is what Mount's middleware set; "": nothing.
+// user is what Mount's middleware set, or "".
 func (e *exam) user(ctx context.Context) string {
 	value, _ := e.Value(ctx, "user")
 	name, _ := value.(string)
 	return name
 }
 
-// recorder notes failures instead of failing the test. A fatal one ends the goroutine.
+// recorder records failures instead of failing the test. A fatal one ends the goroutine.
 type recorder struct {
 	testing.TB
 	mu         sync.Mutex
@@ -171,7 +171,7 @@ func (r *recorder) Error(args ...any) { r.Errorf("%s", fmt.Sprint(args...)) }
 func (r *recorder) Fatal(args ...any) { r.Fatalf("%s", fmt.Sprint(args...)) }
 func (r *recorder) Helper()           {}
 
-// recover is deferred in the goroutine of the rule: Faults may be asked about a subject that panics.
+// recover is deferred in the goroutine of the rule, because a Subject may panic.
 func (r *recorder) recover() {
 	if p := recover(); p != nil {
 		r.Errorf("panic: %v", p)

@@ -11,7 +11,7 @@ func TestReferencePasses(t *testing.T) {
 	Run(t, subject(""))
 }
 
-// TestFlawsAreFound breaks one thing at a time: the exam has to notice, at the place that names it.
+// TestFlawsAreFound breaks one thing at a time. The rules that it breaks must notice.
 func TestFlawsAreFound(t *testing.T) {
 	for flaw, names := range map[string][]string{
 		"redirects":                      {Paths, Lends, Refusals, Answers},
@@ -36,7 +36,7 @@ func TestFlawsAreFound(t *testing.T) {
 		"names the session always":       {Refusals, Answers},
 		"takes the cursor away":          {Polling, Own, OwnAtOnce, Refusals, Answers},
 		"adds a header":                  {Polling, Flush, Refusals, Answers},
-		"has an error handler":           {Polling, Late, Panics, Flush, Lends}, // what has a length is safe from it
+		"has an error handler":           {Polling, Late, Panics, Flush, Lends}, // it cannot add to an answer that has a length
 		"hands its own context on":       {Own, OwnAtOnce, Modern},
 		"forgets the parameters":         {Own, OwnAtOnce, Modern},
 		"forgets the user":               {Own, OwnAtOnce, Modern},
@@ -63,7 +63,7 @@ func TestFlawsAreFound(t *testing.T) {
 	}
 }
 
-// TestEveryRuleCanFail keeps the table above complete: an adapter that serves nothing passes no rule.
+// TestEveryRuleCanFail checks that an adapter that serves nothing fails every rule.
 func TestEveryRuleCanFail(t *testing.T) {
 	dead := subject("")
 	dead.Mount = func(testing.TB, *rejoin.Server, string, ...func(http.Handler) http.Handler) http.Handler {
@@ -84,7 +84,7 @@ func TestEveryRuleCanFail(t *testing.T) {
 	}
 }
 
-// Faults are complaints, and none where there is nothing to complain about.
+// Faults returns nothing for rules that pass.
 func TestNoFaults(t *testing.T) {
 	if faults := Faults(t, subject(""), Polling, Panics, Buffered); len(faults) > 0 {
 		t.Errorf("%q", faults)

@@ -1,16 +1,16 @@
-// Package adaptertest is the exam that every adapter passes.
+// Package adaptertest tests the adapter of a router. It is the exam that every adapter must pass.
 //
 //	func TestAdapter(t *testing.T) {
 //		adaptertest.Run(t, adaptertest.Subject{Mount: mount, Lend: lend, Param: myadapter.Param, Value: value})
 //	}
 //
-// Each rule is a subtest, named after what it promises, in virtual time (testing/synctest). Most of it is net/http's real server over
-// in-memory pipes, as in package rejointest.
+// Each rule is a subtest, named after what it promises, in virtual time (testing/synctest). Most of it uses net/http's real server over
+// in-memory pipes, as package rejointest does.
 //
-// The main question is whether what a tool reads is its own. Routers give a request's context, parameters and store to another
-// request as soon as one is over, while a polling tool runs on; then it reads another user's values. The race detector does not see
-// that where requests come one after another, so the exam looks for the foreign values themselves. That it can see
-// them with your router is worth a test as well: [Faults] tells what is wrong with a Subject that hands the router's context on.
+// The main question is whether a tool reads its own request's values. A router reuses a request's context, parameters and store for another
+// request as soon as the request is over, while a polling tool runs on. If the adapter does not copy them, the tool reads another user's
+// values. The race detector does not see that when requests come one after another, so the exam looks for the foreign values themselves.
+// Test also that it finds them with your router: [Faults] returns what is wrong with a Subject that passes the router's own context on.
 //
-// Only the standard library and this module are used.
+// The package uses only the standard library and this module.
 package adaptertest

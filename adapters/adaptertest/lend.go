@@ -10,23 +10,23 @@ import (
 	"github.com/rejoin-mcp/rejoin/rejointest"
 )
 
-// An ordinary route lists the sessions and closes one stream; its client comes back for the rest.
+// An ordinary route lists the sessions and closes one stream, whose client polls for the rest.
 func lends(e *exam) {
-	c := rejointest.New(e, reporter(), rejointest.Config{Handler: func(s *rejoin.Server) http.Handler {
+	c := rejointest.New(e, progressApp(), rejointest.Config{Handler: func(s *rejoin.Server) http.Handler {
 		return e.Lend(e, s, "/mcp", "/admin", admin)
 	}})
 	for _, spelling := range []string{"/mcp", "/mcp/"} {
 		e.verbs(c, spelling)
 	}
-	root := rejointest.New(e, reporter(), rejointest.Config{Path: "/", Handler: func(s *rejoin.Server) http.Handler {
+	root := rejointest.New(e, progressApp(), rejointest.Config{Path: "/", Handler: func(s *rejoin.Server) http.Handler {
 		return e.Lend(e, s, "/", "/admin", admin)
 	}})
 	e.verbs(root, "/")
 	call, other := c.CallTool("x", nil), c.CallTool("y", nil)
 	call.WaitMessages(1)
-	list := func(stream rejoin.Ref) (all []rejoin.SessionInfo) {
+	list := func(stream rejoin.StreamRef) (all []rejoin.SessionInfo) {
 		e.Helper()
-		a := e.send(c, stranger(http.MethodGet, "/admin?close="+string(stream), ""))
+		a := e.send(c, requestWithoutSession(http.MethodGet, "/admin?close="+string(stream), ""))
 		if a.status != http.StatusOK || json.Unmarshal([]byte(a.body), &all) != nil || len(all) != 1 || all[0].Ref == "" {
 			e.Fatalf("the ordinary route does not list one session: %+v", a)
 		}
@@ -48,12 +48,12 @@ func lends(e *exam) {
 			e.Errorf("the result is %s, and the messages are %s", got, k.Messages())
 		}
 		for _, a := range responses(k) {
-			e.isStream(a, "a call of a server that is lent")
+			e.wantStream(a, "a call, with the adapter's middleware")
 		}
 	}
 }
 
-// admin lists the sessions of the server it is lent, after having closed the stream that is named.
+// admin lists the sessions of the server in its request's context. Before that it closes the stream that the request names.
 func admin(w http.ResponseWriter, r *http.Request) {
 	s := rejoin.ServerFromContext(r.Context())
 	if s == nil {
@@ -61,7 +61,7 @@ func admin(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	if ref := r.FormValue("close"); ref != "" {
-		if err := s.CloseStream(rejoin.Ref(ref), 10*time.Second); err != nil {
+		if err := s.CloseStream(rejoin.StreamRef(ref), 10*time.Second); err != nil {
 			http.Error(w, err.Error(), http.StatusConflict)
 			return
 		}
@@ -73,7 +73,7 @@ func admin(w http.ResponseWriter, r *http.Request) {
 	_ = json.NewEncoder(w).Encode(all)
 }
 
-// With an empty path the middleware only lends: to the endpoint, wherever it is, it is no second door.
+// With an empty path the middleware only passes the server on. It does not serve the endpoint at any path.
 func lendsAlone(e *exam) {
 	s, err := rejoin.NewServer(idle(), rejoin.Config{})
 	if err != nil {
@@ -94,14 +94,14 @@ func lendsAlone(e *exam) {
 		})
 	}})
 	for _, path := range []string{"/", "/mcp/", "/other"} {
-		if a := e.send(c, stranger(http.MethodPost, path, initialize)); a.status != http.StatusNotFound {
+		if a := e.send(c, requestWithoutSession(http.MethodPost, path, initialize)); a.status != http.StatusNotFound {
 			e.Errorf("POST %s: %+v, not the router's 404", path, a)
 		}
 	}
-	if a := e.send(c, stranger(http.MethodGet, "/admin", "")); a.status != http.StatusOK || found != s {
+	if a := e.send(c, requestWithoutSession(http.MethodGet, "/admin", "")); a.status != http.StatusOK || found != s {
 		e.Errorf("the ordinary route does not find the server: %+v", a)
 	}
 	if rejoin.ServerFromContext(context.Background()) != nil {
-		e.Errorf("a context of nobody has a server")
+		e.Errorf("an empty context has a server")
 	}
 }

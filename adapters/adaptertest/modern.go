@@ -24,8 +24,8 @@ func (a bothEras) Modern() http.Handler { return a.modern }
 
 const modernCall = `{"jsonrpc":"2.0","id":"m","method":"x","params":{"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28"}}}`
 
-// Requests of the modern era have no session, but a handler of the app's own. What it reads is its own, also in the goroutines of tools that
-// run on when it has returned; its body is whole; and what it flushes leaves at once.
+// Requests of the modern era have no session, but a handler of the app. The handler reads its own request's values, also in goroutines that
+// run on after it has returned. It gets its whole body, and what it flushes is sent at once.
 func modern(e *exam) {
 	const users = 50
 	over := make(chan struct{})
@@ -50,7 +50,7 @@ func modern(e *exam) {
 		elapse(time.Second)
 		tell(w, e.who(ctx))
 	}}, rejointest.Config{
-		Path: "/nobody/mcp", Header: http.Header{UserHeader: {"nobody"}}, Server: rejoin.Config{Eras: rejoin.Both}, Handler: e.mount("/{tenant}/mcp"),
+		Path: "/nobody/mcp", Header: http.Header{UserHeader: {"nobody"}}, Server: rejoin.Config{Eras: rejoin.EraBoth}, Handler: e.mount("/{tenant}/mcp"),
 	})
 	var want []string
 	for i := range users {
@@ -68,11 +68,12 @@ func modern(e *exam) {
 		if event := "data: " + string(name) + "\n\n"; err != nil || a.status != http.StatusOK || a.body != event+event {
 			e.Errorf("the modern handler of %s: %+v, %v", u.who(), a, err)
 		}
-		if a.header.Get("Content-Type") != "text/event-stream" || a.header.Get("Cache-Control") != "no-cache, no-transform" || a.header.Get("X-Accel-Buffering") != "no" {
+		if a.header.Get("Content-Type") != "text/event-stream" || a.header.Get("Cache-Control") != "no-cache, no-transform" ||
+			a.header.Get("X-Accel-Buffering") != "no" {
 			e.Errorf("the head of a modern stream is %v", a.header)
 		}
 	}
-	for range users { // these get what the router has recycled
+	for range users { // the router reuses its contexts for these
 		e.send(c, newUser(users, nil).request(http.MethodPost, ping))
 	}
 	release()

@@ -10,7 +10,7 @@ import (
 	"github.com/rejoin-mcp/rejoin/rejointest"
 )
 
-// A call whose client is let go three times: everything comes once, in order, on streams that hold nothing else.
+// The stream of a call is closed three times, and its client polls. Every message comes once, in order, on streams that hold nothing else.
 func polling(e *exam) {
 	c := rejointest.New(e, app(func(ctx context.Context, _ *rejoin.Request) (any, error) {
 		h := rejoin.HandleFromContext(ctx)
@@ -28,20 +28,20 @@ func polling(e *exam) {
 		if retry := call.WaitClosed(); retry < 10*time.Second {
 			e.Errorf("the client is to be back after %v, not 10 s", retry)
 		}
-		e.brought(call, i+1)
+		e.wantMessages(call, i+1)
 		elapse(time.Minute / 2)
 		call.Poll()
 	}
 	if got := string(call.Result()); got != `"done"` {
 		e.Errorf("result %s", got)
 	}
-	e.brought(call, 4)
+	e.wantMessages(call, 4)
 	all := responses(call)
 	if len(all) != 4 {
 		e.Errorf("%d responses, not 4", len(all))
 	}
 	for i, a := range all {
-		e.isStream(a, fmt.Sprint("response ", i+1))
+		e.wantStream(a, fmt.Sprint("response ", i+1))
 	}
 	call.Poll()
 	if status := call.Status(); status != http.StatusNoContent {
@@ -49,8 +49,8 @@ func polling(e *exam) {
 	}
 }
 
-// brought checks that a call has brought the first n of: progress 0, 1, 2, the response.
-func (e *exam) brought(call *rejointest.Call, n int) {
+// wantMessages checks that a call has received the first n of these: progress 0, 1, 2, the response.
+func (e *exam) wantMessages(call *rejointest.Call, n int) {
 	e.Helper()
 	raw := call.Messages()
 	if len(raw) != n {
@@ -65,7 +65,7 @@ func (e *exam) brought(call *rejointest.Call, n int) {
 	}
 }
 
-// What a tool sends when its request is over waits in its log. It must not be in what others read at that time.
+// What a tool sends after its request is over waits in its log. It must not appear in what other clients read at that time.
 func lateMessages(e *exam) {
 	const away, reading = 30, 10
 	c := rejointest.New(e, app(func(ctx context.Context, r *rejoin.Request) (any, error) {
@@ -129,15 +129,15 @@ func lateMessages(e *exam) {
 			}
 		}
 		for _, a := range responses(call) {
-			e.isStream(a, name)
+			e.wantStream(a, name)
 		}
 	}
 }
 
-// A tool that panics harms nobody: its client gets one JSON-RPC error, and neither the router's recover middleware nor its error handler
-// has anything to add.
+// A tool that panics disturbs no other request. Its client gets one JSON-RPC error, and neither the router's recover middleware nor its error
+// handler adds anything.
 func panics(e *exam) {
-	var quiet silence
+	var log warnings
 	c := rejointest.New(e, app(func(ctx context.Context, r *rejoin.Request) (any, error) {
 		h := rejoin.HandleFromContext(ctx)
 		var params struct{ Name string }
@@ -152,7 +152,7 @@ func panics(e *exam) {
 			elapse(time.Second)
 		}
 		panic("the tool's own fault")
-	}), rejointest.Config{Server: rejoin.Config{Logger: quiet.logger()}, Handler: e.mount("/mcp")})
+	}), rejointest.Config{Server: rejoin.Config{Logger: log.logger()}, Handler: e.mount("/mcp")})
 	for _, name := range []string{"at once", "streaming", "away"} {
 		call := c.CallTool(name, nil)
 		if err := call.Err(); err.Code != rejoin.CodeInternal || err.Message != "internal error" {
@@ -161,7 +161,7 @@ func panics(e *exam) {
 		all := responses(call)
 		for _, a := range all {
 			if name != "at once" {
-				e.isStream(a, name)
+				e.wantStream(a, name)
 				continue
 			}
 			want := fmt.Sprintf(`{"jsonrpc":"2.0","id":%s,"error":{"code":-32603,"message":"internal error"}}`, call.ID())

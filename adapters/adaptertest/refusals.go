@@ -21,23 +21,23 @@ const (
 	unknownTool  = `{"jsonrpc":"2.0","id":"p","method":"no/such/method"}`
 )
 
-// door is one request and how it is answered. What is not said is: POST, of the session, a JSON-RPC error with this code and id, and no
-// more header fields than Content-Type.
-type door struct {
+// exchange is one request and its answer. By default the request is a POST in the session of the exam's client. The answer is a JSON-RPC error
+// if it has a code. It has no header fields but Content-Type and those named here.
+type exchange struct {
 	name   string
 	method string
 	body   string
-	header []string // names and values in turn; "": a field left out. A name that comes twice has two lines
+	header []string // names and values in turn; value "": leave the field out. A name that comes twice makes two lines
 	status int
-	code   int    // 0: no error, and no body but for a status of 200
-	id     string // ""; null
+	code   int    // of the error; 0: no error, and no body unless the status is 200
+	id     string // of the error; "": null
 	allow  string
 	retry  string // Retry-After
-	kind   string // Content-Type; "": that of JSON where there is a body
+	kind   string // Content-Type; "": that of JSON if there is a body
 }
 
-// refusedAtTheDoor are refusals, one of each kind that a router could take away or change: what it could answer itself, or know better.
-var refusedAtTheDoor = []door{
+// refused are requests that the server refuses, one of each kind that a router could answer itself or change the answer of.
+var refused = []exchange{
 	{name: "a foreign origin", body: ping, header: []string{"Origin", "https://evil.example"}, status: 403, code: -32600},
 	{name: "a body over the limit", body: ping + strings.Repeat(" ", maxBody), status: 413, code: -32600, id: `"p"`},
 	{name: "no type", body: ping, header: []string{"Content-Type", ""}, status: 415, code: -32600, id: `"p"`},
@@ -52,7 +52,10 @@ var refusedAtTheDoor = []door{
 	{name: "no session", body: ping, header: []string{sessionHeader, ""}, status: 400, code: -32600, id: `"p"`},
 	{name: "two sessions", body: ping, header: []string{sessionHeader, "x", sessionHeader, "y"}, status: 400, code: -32600, id: `"p"`},
 	{name: "two sessions in one line", body: ping, header: []string{sessionHeader, "x, y"}, status: 400, code: -32600, id: `"p"`},
-	{name: "two versions", body: ping, header: []string{"MCP-Protocol-Version", "2025-11-25", "MCP-Protocol-Version", "2025-06-18"}, status: 400, code: -32600, id: `"p"`},
+	{
+		name: "two versions", body: ping, header: []string{"MCP-Protocol-Version", "2025-11-25", "MCP-Protocol-Version", "2025-06-18"},
+		status: 400, code: -32600, id: `"p"`,
+	},
 	{name: "two versions in one line", body: ping, header: []string{"MCP-Protocol-Version", "2025-11-25, 2025-06-18"}, status: 400, code: -32600, id: `"p"`},
 	{name: "an unknown session", body: ping, header: []string{sessionHeader, "nobody"}, status: 404, code: -32001},
 	{name: "initialize in its own session", body: initialize, status: 400, code: -32600, id: "1"},
@@ -74,8 +77,8 @@ var refusedAtTheDoor = []door{
 	{name: "a verb that is overridden", method: "PUT", header: []string{"X-HTTP-Method-Override", "POST"}, body: ping, status: 405, code: -32600, allow: allowed},
 }
 
-// taken are answers that a router could spoil.
-var taken = []door{
+// accepted are requests that the server accepts, and whose answers a router could change.
+var accepted = []exchange{
 	{name: "a ping", body: ping, status: 200},
 	{name: "a body at the limit", body: ping + strings.Repeat(" ", maxBody-len(ping)), status: 200},
 	{name: "a type with parameters", body: ping, header: []string{"content-type", "Application/JSON; charset=utf-8"}, status: 200},
@@ -89,7 +92,7 @@ var taken = []door{
 	{name: "a response", body: response, status: 202, header: []string{"Accept", "text/html"}},
 }
 
-// All refusals are the server's own, to the last header field and byte, wherever it is mounted.
+// Every refusal is the server's own, in every header field and byte, wherever the server is mounted.
 func refusals(e *exam) {
 	mounts := []func(*rejoin.Server) http.Handler{e.mount("/mcp")}
 	if e.Lend != nil {
@@ -97,15 +100,15 @@ func refusals(e *exam) {
 	}
 	for _, mount := range mounts {
 		for _, slash := range []string{"", "/"} {
-			c, s := e.doors(rejoin.Config{MaxBodyBytes: maxBody}, mount)
-			for _, d := range refusedAtTheDoor {
-				e.open(c, "/mcp"+slash, s, d)
+			c, s := e.newClient(rejoin.Config{MaxBodyBytes: maxBody}, mount)
+			for _, x := range refused {
+				e.try(c, "/mcp"+slash, s, x)
 			}
-			left := c.Server().Stats()
-			if left.Refused != int64(len(refusedAtTheDoor)) || left.Sessions != 1 || left.Streams != 1 || left.Connections != 0 {
-				e.Errorf("after %d refusals: %+v", len(refusedAtTheDoor), left)
+			stats := c.Server().Stats()
+			if stats.Refused != int64(len(refused)) || stats.Sessions != 1 || stats.Streams != 1 || stats.Connections != 0 {
+				e.Errorf("after %d refusals: %+v", len(refused), stats)
 			}
-			e.open(c, "/mcp"+slash, s, taken[0]) // and the session lives
+			e.try(c, "/mcp"+slash, s, accepted[0]) // and the session is still there
 		}
 	}
 	e.full()
@@ -114,20 +117,20 @@ func refusals(e *exam) {
 
 func (e *exam) lend(s *rejoin.Server) http.Handler { return e.Lend(e, s, "/mcp", "/admin", admin) }
 
-// Where there is no room for a session, or no time, a client is told when to come back.
+// A client that is refused for want of room, or because the server drains, is told when to come back.
 func (e *exam) full() {
-	c, s := e.doors(rejoin.Config{MaxSessions: 1, NoStandalone: true}, e.mount("/mcp"))
+	c, s := e.newClient(rejoin.Config{MaxSessions: 1, NoStandalone: true}, e.mount("/mcp"))
 	none := []string{sessionHeader, ""}
-	e.open(c, "/mcp", s, door{name: "one session too many", body: initialize, header: none, status: 503, code: -32000, id: "1", retry: "1"})
-	e.open(c, "/mcp", s, door{name: "a GET where there is none", method: "GET", status: 405, code: -32600, allow: "POST, DELETE"})
+	e.try(c, "/mcp", s, exchange{name: "one session too many", body: initialize, header: none, status: 503, code: -32000, id: "1", retry: "1"})
+	e.try(c, "/mcp", s, exchange{name: "a GET where there is none", method: "GET", status: 405, code: -32600, allow: "POST, DELETE"})
 }
 
 func (e *exam) draining() {
-	c, s := e.doors(rejoin.Config{}, e.mount("/mcp"))
+	c, s := e.newClient(rejoin.Config{}, e.mount("/mcp"))
 	if err := c.Server().Drain(e.Context()); err != nil {
 		e.Errorf("Drain: %v", err)
 	}
-	for _, d := range []door{
+	for _, x := range []exchange{
 		{name: "initialize while draining", body: initialize, header: []string{sessionHeader, ""}, status: 503, code: -32000, id: "1", retry: "1"},
 		{name: "a request while draining", body: ping, status: 503, code: -32000, id: `"p"`, retry: "1"},
 		{name: "a GET while draining", method: "GET", status: 503, code: -32000, retry: "1"},
@@ -135,39 +138,40 @@ func (e *exam) draining() {
 		{name: "a DELETE while draining", method: "DELETE", status: 204},
 		{name: "a second DELETE", method: "DELETE", status: 404, code: -32001},
 	} {
-		e.open(c, "/mcp", s, d)
+		e.try(c, "/mcp", s, x)
 	}
 }
 
-// Answers are the server's own likewise: those without a body have none, and a client that is behind with nothing is told so.
+// Answers are the server's own in the same way. Those without a body have none, and a poll with nothing left to send gets 204.
 func answers(e *exam) {
 	for _, slash := range []string{"", "/"} {
-		c, s := e.doors(rejoin.Config{MaxBodyBytes: maxBody}, e.mount("/mcp"))
+		c, s := e.newClient(rejoin.Config{MaxBodyBytes: maxBody}, e.mount("/mcp"))
 		path := "/mcp" + slash
-		for _, d := range taken {
-			e.open(c, path, s, d)
+		for _, x := range accepted {
+			e.try(c, path, s, x)
 		}
-		stream := e.send(c, s.request(path, door{body: ping, header: []string{"accept", "text/event-stream"}}))
-		e.isStream(stream, "a ping whose client takes only a stream")
+		stream := e.send(c, s.request(path, exchange{body: ping, header: []string{"accept", "text/event-stream"}}))
+		e.wantStream(stream, "a ping whose client takes only a stream")
 		at, ok := parseStream(stream.body)
 		if !ok || len(at.messages) != 1 || at.cursor == "" {
 			e.Errorf("a ping whose client takes only a stream: %q", stream.body)
 		}
-		e.open(c, path, s, door{
+		e.try(c, path, s, exchange{
 			name: "a poll with nothing left", method: "GET", header: []string{"last-event-id", at.cursor}, status: 204, kind: "text/event-stream",
 		})
-		e.open(c, path, s, door{name: "a DELETE", method: "DELETE", header: []string{cursorHeader, "garbage"}, status: 204})
-		e.open(c, path, s, door{name: "a second DELETE", method: "DELETE", status: 404, code: -32001})
-		e.open(c, path, s, door{name: "a poll of an ended session", method: "GET", header: []string{cursorHeader, at.cursor}, status: 404, code: -32001})
+		e.try(c, path, s, exchange{name: "a DELETE", method: "DELETE", header: []string{cursorHeader, "garbage"}, status: 204})
+		e.try(c, path, s, exchange{name: "a second DELETE", method: "DELETE", status: 404, code: -32001})
+		e.try(c, path, s, exchange{name: "a poll of an ended session", method: "GET", header: []string{cursorHeader, at.cursor}, status: 404, code: -32001})
 	}
 }
 
-// own is the session of the exam's client.
-type own string
+// sessionID is the session of the exam's client.
+type sessionID string
 
-func (e *exam) doors(cfg rejoin.Config, mount func(*rejoin.Server) http.Handler) (*rejointest.Client, own) {
+// newClient returns a client of a server that is mounted by mount, and the client's session.
+func (e *exam) newClient(cfg rejoin.Config, mount func(*rejoin.Server) http.Handler) (*rejointest.Client, sessionID) {
 	e.Helper()
-	var session own
+	var session sessionID
 	empty := app(func(context.Context, *rejoin.Request) (any, error) {
 		return nil, rejoin.Errorf(rejoin.CodeMethodNotFound, "there is nothing here")
 	})
@@ -175,7 +179,7 @@ func (e *exam) doors(cfg rejoin.Config, mount func(*rejoin.Server) http.Handler)
 		next := mount(srv)
 		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			if id := r.Header.Get(sessionHeader); session == "" {
-				session = own(id) // the client's first comes with initialized
+				session = sessionID(id) // first set by the client's initialized notification
 			}
 			next.ServeHTTP(w, r)
 		})
@@ -183,48 +187,48 @@ func (e *exam) doors(cfg rejoin.Config, mount func(*rejoin.Server) http.Handler)
 	return c, session
 }
 
-func (s own) request(path string, d door) *http.Request {
-	method := d.method
+func (s sessionID) request(path string, x exchange) *http.Request {
+	method := x.method
 	if method == "" {
 		method = http.MethodPost
 	}
-	r := request(method, path, d.body)
-	for i := 0; i < len(d.header); i += 2 {
-		delete(r.Header, http.CanonicalHeaderKey(d.header[i]))
+	r := request(method, path, x.body)
+	for i := 0; i < len(x.header); i += 2 {
+		delete(r.Header, http.CanonicalHeaderKey(x.header[i]))
 	}
-	for i := 0; i < len(d.header); i += 2 {
-		name, value := d.header[i], d.header[i+1]
+	for i := 0; i < len(x.header); i += 2 {
+		name, value := x.header[i], x.header[i+1]
 		if canonical := http.CanonicalHeaderKey(name); value == "" || name != canonical {
-			r.Header[canonical] = nil // the client sends its own where there is none
+			r.Header[canonical] = nil // nil stops the client from adding its own
 		}
 		if value == "own" || value == "own, own" {
 			value = strings.ReplaceAll(value, "own", string(s))
 		}
 		if value != "" {
-			r.Header[name] = append(r.Header[name], value) // as it is spelled
+			r.Header[name] = append(r.Header[name], value) // in the given spelling
 		}
 	}
 	return r
 }
 
-// open sends a request and compares all of its answer.
-func (e *exam) open(c *rejointest.Client, path string, s own, d door) {
+// try sends a request and compares its whole answer.
+func (e *exam) try(c *rejointest.Client, path string, s sessionID, x exchange) {
 	e.Helper()
-	r := s.request(path, d)
+	r := s.request(path, x)
 	a := e.send(c, r)
-	kind := d.kind
-	if kind == "" && (d.code != 0 || d.status == http.StatusOK) {
+	kind := x.kind
+	if kind == "" && (x.code != 0 || x.status == http.StatusOK) {
 		kind = "application/json"
 	}
 	bad := func(format string, args ...any) {
 		e.Helper()
-		e.Errorf("%s: %s %s: %s: %+v", d.name, r.Method, path, fmt.Sprintf(format, args...), a)
+		e.Errorf("%s: %s %s: %s: %+v", x.name, r.Method, path, fmt.Sprintf(format, args...), a)
 	}
-	if a.status != d.status {
-		bad("the status is not %d", d.status)
+	if a.status != x.status {
+		bad("the status is not %d", x.status)
 	}
 	for name, want := range map[string]string{
-		"Content-Type": kind, "Allow": d.allow, "Retry-After": d.retry, sessionHeader: "", "Location": "", "Content-Encoding": "",
+		"Content-Type": kind, "Allow": x.allow, "Retry-After": x.retry, sessionHeader: "", "Location": "", "Content-Encoding": "",
 		"Cache-Control": "", "X-Accel-Buffering": "", "X-Content-Type-Options": "",
 	} {
 		if got := strings.Join(a.header.Values(name), "; "); got != want {
@@ -235,21 +239,21 @@ func (e *exam) open(c *rejointest.Client, path string, s own, d door) {
 		bad("Content-Length is %s", n)
 	}
 	switch {
-	case r.Method == http.MethodHead, d.code == 0 && d.status != http.StatusOK:
+	case r.Method == http.MethodHead, x.code == 0 && x.status != http.StatusOK:
 		if a.body != "" {
 			bad("there is a body")
 		}
-	case d.code == 0:
+	case x.code == 0:
 		if a.body != pong {
 			bad("the body is not the answer")
 		}
 	default:
-		e.isError(a.body, d, bad)
+		e.wantError(a.body, x, bad)
 	}
 }
 
-// isError checks that a body is one JSON-RPC error.
-func (e *exam) isError(body string, d door, bad func(string, ...any)) {
+// wantError checks that a body is one JSON-RPC error.
+func (e *exam) wantError(body string, x exchange, bad func(string, ...any)) {
 	e.Helper()
 	var m struct {
 		Version string          `json:"jsonrpc"`
@@ -262,15 +266,15 @@ func (e *exam) isError(body string, d door, bad func(string, ...any)) {
 	}
 	in := json.NewDecoder(strings.NewReader(body))
 	in.DisallowUnknownFields()
-	id := d.id
+	id := x.id
 	if id == "" {
 		id = "null"
 	}
 	switch err := in.Decode(&m); {
 	case err != nil || in.More() || m.Version != "2.0" || m.Error == nil:
-		bad("the body is no JSON-RPC error")
-	case m.Error.Code != d.code || m.Error.Message == "":
-		bad("the code is not %d, or there is no message", d.code)
+		bad("the body is not a JSON-RPC error")
+	case m.Error.Code != x.code || m.Error.Message == "":
+		bad("the code is not %d, or there is no message", x.code)
 	case string(m.ID) != id:
 		bad("the id is not %s", id)
 	}

@@ -14,61 +14,62 @@ import (
 	"github.com/rejoin-mcp/rejoin"
 )
 
-// router recycles what it lends to a request, as many do. One route, and perhaps a flaw in how the server is mounted on it.
+// router reuses the state of a request for other requests, as many routers do. It has one route, and perhaps a flaw in how the server is
+// mounted on it.
 type router struct {
 	flaw  string
-	pool  []*loan
+	pool  []*requestState
 	mu    sync.Mutex
 	first map[string]string
 }
 
-// loan is what a request borrows: its response writer, its parameters and the values of middleware.
-type loan struct {
+// requestState is what a request gets from the router: its response writer, its parameters and the values of middleware.
+type requestState struct {
 	mu     sync.Mutex
 	w      http.ResponseWriter
 	values map[string]string
 }
 
-func (l *loan) get(name string) string {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.values[name]
+func (st *requestState) get(name string) string {
+	st.mu.Lock()
+	defer st.mu.Unlock()
+	return st.values[name]
 }
 
-func (l *loan) lend(w http.ResponseWriter, values map[string]string) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.w, l.values = w, values
+func (st *requestState) set(w http.ResponseWriter, values map[string]string) {
+	st.mu.Lock()
+	defer st.mu.Unlock()
+	st.w, st.values = w, values
 }
 
-func (l *loan) write(s string) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if l.w != nil {
-		_, _ = l.w.Write([]byte(s))
-		_ = http.NewResponseController(l.w).Flush()
+func (st *requestState) write(s string) {
+	st.mu.Lock()
+	defer st.mu.Unlock()
+	if st.w != nil {
+		_, _ = st.w.Write([]byte(s))
+		_ = http.NewResponseController(st.w).Flush()
 	}
 }
 
-func (r *router) take() *loan {
+func (r *router) take() *requestState {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if n := len(r.pool); n > 0 {
-		l := r.pool[n-1]
+		st := r.pool[n-1]
 		r.pool = r.pool[:n-1]
-		return l
+		return st
 	}
-	return &loan{}
+	return &requestState{}
 }
 
-func (r *router) give(l *loan) {
-	l.lend(nil, nil)
+func (r *router) give(st *requestState) {
+	st.set(nil, nil)
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.pool = append(r.pool, l)
+	r.pool = append(r.pool, st)
 }
 
-// match says whether a path is that of the route, in either spelling, and what its parameter is.
+// match reports whether a path is that of the route, in either spelling, and returns its parameter.
 func match(route, path string) (tenant string, ok bool) {
 	path = strings.TrimSuffix(path, "/")
 	tail, some := strings.CutPrefix(route, "/{tenant}")
@@ -79,9 +80,9 @@ func match(route, path string) (tenant string, ok bool) {
 	return tenant, ok && !strings.Contains(tenant, "/")
 }
 
-type loanKey struct{}
+type stateKey struct{}
 
-// claiming offers a Flush that does nothing.
+// claiming is a writer with a Flush that does nothing.
 type claiming struct{ plain }
 
 func (claiming) Flush() {}
@@ -109,51 +110,51 @@ func (r *router) mount(s *rejoin.Server, route string) http.Handler {
 		case r.flaw == "takes the cursor away":
 			q.Header.Del(cursorHeader)
 		}
-		w, ok = meddle(r.flaw, w, q)
+		w, ok = alter(r.flaw, w, q)
 		if !ok {
 			return
 		}
-		l := r.take()
-		defer r.give(l)
-		l.lend(w, map[string]string{"user": q.Header.Get(UserHeader), "tenant": tenant})
-		r.serve(s, w, q, l)
+		st := r.take()
+		defer r.give(st)
+		st.set(w, map[string]string{"user": q.Header.Get(UserHeader), "tenant": tenant})
+		r.serve(s, w, q, st)
 	})
 }
 
-// locked is a writer that a late one does not race with, so that the race detector does not find it before the exam does.
+// locked is a writer that late writes do not race with. So the exam finds them, and not the race detector.
 type locked struct {
-	l *loan
+	st *requestState
 	http.ResponseWriter
 }
 
 func (w locked) Write(p []byte) (int, error) {
-	w.l.mu.Lock()
-	defer w.l.mu.Unlock()
+	w.st.mu.Lock()
+	defer w.st.mu.Unlock()
 	return w.ResponseWriter.Write(p)
 }
 
 func (w locked) FlushError() error {
-	w.l.mu.Lock()
-	defer w.l.mu.Unlock()
+	w.st.mu.Lock()
+	defer w.st.mu.Unlock()
 	return http.NewResponseController(w.ResponseWriter).Flush()
 }
 
 // serve is the adapter.
-func (r *router) serve(s *rejoin.Server, w http.ResponseWriter, q *http.Request, l *loan) {
-	parent, lent := q.Context(), &loan{values: maps.Clone(l.values)}
+func (r *router) serve(s *rejoin.Server, w http.ResponseWriter, q *http.Request, st *requestState) {
+	parent, copied := q.Context(), &requestState{values: maps.Clone(st.values)}
 	switch r.flaw {
 	case "hands its own context on":
-		lent = l
+		copied = st
 	case "forgets the parameters":
-		delete(lent.values, "tenant")
+		delete(copied.values, "tenant")
 	case "forgets the user":
-		delete(lent.values, "user")
+		delete(copied.values, "user")
 	case "remembers the first":
 		r.mu.Lock()
 		if r.first == nil {
-			r.first = lent.values
+			r.first = copied.values
 		}
-		lent.values = r.first
+		copied.values = r.first
 		r.mu.Unlock()
 	case "has a context of its own":
 		parent = context.Background()
@@ -164,11 +165,11 @@ func (r *router) serve(s *rejoin.Server, w http.ResponseWriter, q *http.Request,
 	case "hides the connection":
 		w = flushing{plain{w}}
 	case "writes late":
-		w = locked{l, w}
+		w = locked{st, w}
 	case "adds a header":
 		w.Header().Set("Content-Encoding", "identity")
 	}
-	s.Serve(w, q.WithContext(context.WithValue(parent, loanKey{}, lent)))
+	s.Serve(w, q.WithContext(context.WithValue(parent, stateKey{}, copied)))
 	switch r.flaw {
 	case "has an error handler":
 		fmt.Fprintln(w, "Internal Server Error")
@@ -176,17 +177,17 @@ func (r *router) serve(s *rejoin.Server, w http.ResponseWriter, q *http.Request,
 		go func() {
 			for range 5 {
 				elapse(time.Second + time.Millisecond)
-				l.write("late")
+				st.write("late")
 			}
 		}()
 	}
 }
 
-// subject is a Subject with a flaw; "": none.
+// subject is a Subject with a flaw, or without one if flaw is "".
 func subject(flaw string) Subject {
 	value := func(ctx context.Context, name string) string {
-		if l, ok := ctx.Value(loanKey{}).(*loan); ok {
-			return l.get(name)
+		if st, ok := ctx.Value(stateKey{}).(*requestState); ok {
+			return st.get(name)
 		}
 		return ""
 	}

@@ -12,16 +12,16 @@ import (
 	"github.com/rejoin-mcp/rejoin/rejointest"
 )
 
-// wrap makes a middleware of a response writer.
+// wrap returns middleware that wraps the response writer.
 func wrap(around func(http.ResponseWriter) http.ResponseWriter) func(http.Handler) http.Handler {
 	return func(next http.Handler) http.Handler {
 		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { next.ServeHTTP(around(w), r) })
 	}
 }
 
-// Response writers as middleware makes them.
+// Response writers such as middleware uses.
 type (
-	plain      struct{ http.ResponseWriter } // hides all but the minimum
+	plain      struct{ http.ResponseWriter } // offers nothing but the interface
 	flushing   struct{ plain }
 	erring     struct{ plain }
 	unwrapping struct{ plain }
@@ -37,15 +37,15 @@ func asErring(w http.ResponseWriter) http.ResponseWriter     { return erring{pla
 func asUnwrapping(w http.ResponseWriter) http.ResponseWriter { return unwrapping{plain{w}} }
 func asBoth(w http.ResponseWriter) http.ResponseWriter       { return both{flushing{plain{w}}} }
 
-// Flush does nothing where the next writer does not offer it, as in most middleware.
+// Flush does nothing if the next writer has no Flush, as in most middleware.
 func (w flushing) Flush() {
 	if f, ok := w.ResponseWriter.(http.Flusher); ok {
 		f.Flush()
 	}
 }
 
-// reporter is an app whose tools report progress at once, and return after a minute.
-func reporter() rejoin.App {
+// progressApp is an app whose tools report progress at once, and return after a minute.
+func progressApp() rejoin.App {
 	return app(func(ctx context.Context, _ *rejoin.Request) (any, error) {
 		_ = rejoin.HandleFromContext(ctx).Progress(1, 0, "")
 		elapse(time.Minute)
@@ -53,7 +53,7 @@ func reporter() rejoin.App {
 	})
 }
 
-// The first event is with the client before any time has passed, whatever outer middleware has made of the response writer.
+// The client gets the first event before any time has passed, however outer middleware wraps the response writer.
 func flush(e *exam) {
 	for name, mw := range map[string][]func(http.Handler) http.Handler{
 		"nothing":                             nil,
@@ -64,7 +64,7 @@ func flush(e *exam) {
 		"only Unwrap around only Flush":       {wrap(asFlushing), wrap(asUnwrapping)},
 		"Flush and Unwrap around only Unwrap": {wrap(asUnwrapping), wrap(asBoth)},
 	} {
-		c := rejointest.New(e, reporter(), rejointest.Config{Handler: e.mount("/mcp", mw...)})
+		c := rejointest.New(e, progressApp(), rejointest.Config{Handler: e.mount("/mcp", mw...)})
 		began := time.Now()
 		call, listening := c.CallTool("x", nil), c.Listen()
 		if n := len(call.Messages()); n != 1 {
@@ -80,15 +80,15 @@ func flush(e *exam) {
 			e.Errorf("behind a middleware that offers %s: the result is %s", name, got)
 		}
 		for _, a := range append(responses(call), responses(listening)...) {
-			e.isStream(a, "behind a middleware that offers "+name)
+			e.wantStream(a, "behind a middleware that offers "+name)
 		}
 	}
 }
 
-// Where the writer can neither flush nor be unwrapped, a POST is answered with plain JSON, a GET is refused, and the log says why, once.
+// If the writer can neither flush nor be unwrapped, a POST is answered with plain JSON, a GET is refused, and the reason is logged once.
 func buffered(e *exam) {
-	var log silence
-	c := rejointest.New(e, reporter(), rejointest.Config{
+	var log warnings
+	c := rejointest.New(e, progressApp(), rejointest.Config{
 		Server: rejoin.Config{Logger: log.logger()}, Handler: e.mount("/mcp", wrap(asPlain)),
 	})
 	for range 2 {
@@ -106,9 +106,9 @@ func buffered(e *exam) {
 	}
 }
 
-// A server's time-outs are for requests, not for streams, nor for tools.
+// The time-outs of an http.Server limit requests, but neither streams nor tools.
 func timeOuts(e *exam) {
-	for name, policy := range map[string]rejoin.Policy{"Auto": {}, "SSE": {Mode: rejoin.SSE}, "JSON": {Mode: rejoin.JSON}} {
+	for name, policy := range map[string]rejoin.Policy{"Auto": {}, "SSE": {Mode: rejoin.ModeSSE}, "JSON": {Mode: rejoin.ModeJSON}} {
 		c := rejointest.New(e, app(func(ctx context.Context, _ *rejoin.Request) (any, error) {
 			elapse(time.Minute)
 			return "done", nil
@@ -133,26 +133,26 @@ func timeOuts(e *exam) {
 	}
 }
 
-// silence is a logger that keeps what it is told, warnings and worse.
-type silence struct {
+// warnings is a logger that records warnings and errors, and prints nothing.
+type warnings struct {
 	slog.Handler
 	mu   sync.Mutex
-	said []string
+	text []string
 }
 
-func (s *silence) logger() *slog.Logger { return slog.New(s) }
+func (w *warnings) logger() *slog.Logger { return slog.New(w) }
 
-func (s *silence) Enabled(_ context.Context, l slog.Level) bool { return l >= slog.LevelWarn }
+func (w *warnings) Enabled(_ context.Context, l slog.Level) bool { return l >= slog.LevelWarn }
 
-func (s *silence) Handle(_ context.Context, r slog.Record) error {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.said = append(s.said, r.Message)
+func (w *warnings) Handle(_ context.Context, r slog.Record) error {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.text = append(w.text, r.Message)
 	return nil
 }
 
-func (s *silence) lines() []string {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.said
+func (w *warnings) lines() []string {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.text
 }

@@ -19,7 +19,7 @@ import (
 
 const users = 200
 
-// user is a client with a session, a tenant and a call of its own.
+// user is a client with its own session, tenant and call.
 type user struct {
 	name, tenant    string
 	session, cursor string
@@ -56,7 +56,7 @@ func (u *user) open() error {
 	return nil
 }
 
-// call starts a call, whose tool lets its client go.
+// call starts a call, whose tool closes the stream at once.
 func (u *user) call() error {
 	s, err := u.stream(u.request(http.MethodPost,
 		`{"jsonrpc":"2.0","id":2,"method":"tools/call","params":{"name":"`+u.who()+`","_meta":{"progressToken":2}}}`))
@@ -67,7 +67,7 @@ func (u *user) call() error {
 	return err
 }
 
-// poll comes back, and checks that what it gets is its own.
+// poll polls, and checks that what it gets belongs to the user.
 func (u *user) poll() error {
 	r := u.request(http.MethodGet, "")
 	r.Header.Set(cursorHeader, u.cursor)
@@ -80,12 +80,13 @@ func (u *user) poll() error {
 	}
 	var result string
 	_ = json.Unmarshal(s.messages[1].Result, &result)
-	return errors.Join(u.is("its progress", s.messages[0].Params.Message), u.is("its result", result))
+	return errors.Join(u.wantOwn("its progress", s.messages[0].Params.Message), u.wantOwn("its result", result))
 }
 
-func (u *user) is(what, got string) error {
-	if got != u.who() {
-		return fmt.Errorf("%s tells of %s", what, got)
+// wantOwn checks that text names the user.
+func (u *user) wantOwn(what, text string) error {
+	if text != u.who() {
+		return fmt.Errorf("%s names %s", what, text)
 	}
 	return nil
 }
@@ -99,7 +100,7 @@ func (u *user) stream(r *http.Request) (stream, error) {
 	return s, err
 }
 
-// until waits for the rule, or for its failure.
+// until waits for c, or for the end of ctx if the rule has failed.
 func until(ctx context.Context, c <-chan struct{}) {
 	select {
 	case <-c:
@@ -107,8 +108,8 @@ func until(ctx context.Context, c <-chan struct{}) {
 	}
 }
 
-// teller is an app whose tools let their clients go, wait, and tell who called them.
-func (e *exam) teller(wait func(context.Context)) rejoin.App {
+// userApp is an app whose tools close their stream, wait, and then report who called them.
+func (e *exam) userApp(wait func(context.Context)) rejoin.App {
 	return app(func(ctx context.Context, _ *rejoin.Request) (any, error) {
 		h := rejoin.HandleFromContext(ctx)
 		if err := h.CloseStream(0); err != nil {
@@ -124,22 +125,23 @@ func (e *exam) who(ctx context.Context) string {
 	return e.user(ctx) + " of " + e.Param(ctx, "tenant")
 }
 
-// report says how many users were wronged, and how the first ones.
+// report reports how many users had faults, and the first few of those.
 func (e *exam) report(faults map[*user]error) {
 	e.Helper()
 	if len(faults) == 0 {
 		return
 	}
-	said := make([]string, 0, 3)
+	first := make([]string, 0, 3)
 	for u, err := range faults {
-		if said = append(said, u.who()+": "+err.Error()); len(said) == cap(said) {
+		if first = append(first, u.who()+": "+err.Error()); len(first) == cap(first) {
 			break
 		}
 	}
-	e.Errorf("%d of %d users did not get their own: %s", len(faults), users, strings.Join(said, "; "))
+	e.Errorf("%d of %d users did not get their own: %s", len(faults), users, strings.Join(first, "; "))
 }
 
-func (e *exam) tenants(a rejoin.App, retry time.Duration, handler func(http.Handler)) *rejointest.Client {
+// tenantServer mounts a server under a path with a tenant, and shows the router to handler.
+func (e *exam) tenantServer(a rejoin.App, retry time.Duration, handler func(http.Handler)) *rejointest.Client {
 	return rejointest.New(e, a, rejointest.Config{
 		Path: "/nobody/mcp", Header: http.Header{UserHeader: {"nobody"}},
 		Server: rejoin.Config{Principal: e.principal, Policy: rejoin.Policy{Retry: retry}},
@@ -151,11 +153,11 @@ func (e *exam) tenants(a rejoin.App, retry time.Duration, handler func(http.Hand
 	})
 }
 
-// Two hundred users of as many tenants call a tool each. Their requests end, and hundreds of others come in between, which get what
-// the router has recycled. Then the tools look.
+// Two hundred users, each of another tenant, call a tool. Their requests end, and the router reuses its contexts for hundreds of other
+// requests. Then the tools read their values.
 func ownValues(e *exam) {
 	release := make(chan struct{})
-	c := e.tenants(e.teller(func(ctx context.Context) { until(ctx, release) }), time.Second, func(http.Handler) {})
+	c := e.tenantServer(e.userApp(func(ctx context.Context) { until(ctx, release) }), time.Second, func(http.Handler) {})
 	do := func(r *http.Request) (answer, error) { return e.send(c, r), nil }
 	all := make([]*user, users)
 	for i := range all {
@@ -185,7 +187,7 @@ func ownValues(e *exam) {
 			e.Errorf("GET %s: %+v", r.URL.Path, a)
 		}
 		if i%8 == 0 {
-			stream := c.Do(all[i%users].request(http.MethodGet, "")) // it stays open when the tools look
+			stream := c.Do(all[i%users].request(http.MethodGet, "")) // it stays open while the tools read
 			defer stream.Body.Close()
 		}
 	}
@@ -206,10 +208,10 @@ func ownValues(e *exam) {
 	e.report(faults)
 }
 
-// The same from two hundred goroutines, for the race detector.
+// The same test from two hundred goroutines, for the race detector.
 func ownValuesAtOnce(e *exam) {
 	var handler http.Handler
-	e.tenants(e.teller(func(ctx context.Context) {
+	e.tenantServer(e.userApp(func(ctx context.Context) {
 		elapse(time.Duration(len(e.who(ctx))) * time.Millisecond)
 	}), time.Millisecond, func(h http.Handler) { handler = h })
 	do := func(r *http.Request) (answer, error) {
@@ -244,7 +246,7 @@ func ownValuesAtOnce(e *exam) {
 	e.report(faults)
 }
 
-// What is set is told from what is not, in a call and outside of one.
+// Values that were set are distinguished from values that were not, in a call and outside of one.
 func unsetValues(e *exam) {
 	look := func(ctx context.Context, where, name string, set bool) {
 		value, ok := e.Value(ctx, name)
@@ -271,7 +273,7 @@ func unsetValues(e *exam) {
 
 type outerKey struct{}
 
-// Of the request's context the values live on in the call, its end does not.
+// The call's context has the values of the request's context, but does not end with it.
 func outerValues(e *exam) {
 	outer := func(next http.Handler) http.Handler {
 		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

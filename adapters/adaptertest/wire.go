@@ -16,7 +16,7 @@ import (
 )
 
 const (
-	version = "2025-11-25" // its clients poll
+	version = "2025-11-25" // clients of this version poll
 
 	initialize = `{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"` + version +
 		`","capabilities":{},"clientInfo":{"name":"adaptertest","version":"1"}}}`
@@ -38,7 +38,7 @@ type answer struct {
 	body   string
 }
 
-// request is one that a client of the protocol would send. It is good for both ends.
+// request is a request as a client of the protocol sends it. A client can send it, and a handler can serve it.
 func request(method, path, body string) *http.Request {
 	r := httptest.NewRequest(method, "http://rejoin.test"+path, strings.NewReader(body))
 	r.Header.Set("Accept", "application/json, text/event-stream")
@@ -48,8 +48,8 @@ func request(method, path, body string) *http.Request {
 	return r
 }
 
-// stranger is a request without a session.
-func stranger(method, path, body string) *http.Request {
+// requestWithoutSession is a request without a session.
+func requestWithoutSession(method, path, body string) *http.Request {
 	r := request(method, path, body)
 	r.Header[sessionHeader] = nil
 	return r
@@ -72,7 +72,7 @@ func (e *exam) send(c *rejointest.Client, r *http.Request) answer {
 	return answer{res.StatusCode, res.Header, string(body)}
 }
 
-// message is what the exam looks at in one.
+// message is the part of a JSON-RPC message that the exam checks.
 type message struct {
 	ID     json.RawMessage
 	Method string
@@ -88,14 +88,14 @@ func parse(raw []byte) (m message, ok bool) {
 	return m, json.Unmarshal(raw, &m) == nil
 }
 
-// stream is what an SSE body says.
+// stream is the content of an SSE body.
 type stream struct {
 	cursor   string
 	retry    time.Duration
 	messages []message
 }
 
-// grammar is all that may stand in a stream: a primer, events, comments, and when to come back.
+// grammar is all that a stream may hold: a primer, events, comments, and a final retry.
 var grammar = regexp.MustCompile(`^(id: \S+\nretry: \d+\ndata: \n\n)?((event: message\nid: \S+\ndata: \{.*\}\n\n)|(: \n\n))*(retry: \d+\n\n)?$`)
 
 func parseStream(body string) (s stream, ok bool) {
@@ -106,7 +106,7 @@ func parseStream(body string) (s stream, ok bool) {
 	for {
 		ev, err := events.Next()
 		if err != nil {
-			return s, true // the grammar has seen the end
+			return s, true // the end: the grammar has checked everything
 		}
 		if ev.HasID {
 			s.cursor = ev.ID
@@ -124,7 +124,7 @@ func parseStream(body string) (s stream, ok bool) {
 	}
 }
 
-// responses are the head and the body of each response that a call got.
+// responses returns the head and the body of each response that a call got.
 func responses(call *rejointest.Call) (all []answer) {
 	for part := range strings.SplitSeq(call.Wire(), "HTTP/1.1 ") {
 		head, body, ok := strings.Cut(part, "\r\n\r\n")
@@ -145,8 +145,8 @@ func responses(call *rejointest.Call) (all []answer) {
 	return all
 }
 
-// isStream checks the head and the body of a stream, to the last byte that has come.
-func (e *exam) isStream(a answer, what string) {
+// wantStream checks the head and the body of a stream, up to the last byte that was received.
+func (e *exam) wantStream(a answer, what string) {
 	e.Helper()
 	if a.status != http.StatusOK {
 		e.Errorf("%s: answered with another status than 200: %+v", what, a)
@@ -165,6 +165,6 @@ func (e *exam) isStream(a answer, what string) {
 		e.Errorf("%s: the stream has %d bytes, and its Content-Length is %s", what, len(a.body), n)
 	}
 	if _, ok := parseStream(a.body); !ok {
-		e.Errorf("%s: something is in the stream that is not the server's: %q", what, a.body)
+		e.Errorf("%s: the stream holds something that the server did not write: %q", what, a.body)
 	}
 }

@@ -2,7 +2,8 @@
 //
 //	r.Mount("/mcp", chiadapter.New(srv))
 //
-// In a tool chi.URLParamFromCtx(ctx, name) works, at any time. What chi's middleware puts into the request's context stays as it is.
+// chi.URLParamFromCtx(ctx, name) works in a tool at any time. Values that chi's middleware puts into the request's context are passed on
+// as they are.
 package chiadapter
 
 import (
@@ -20,7 +21,7 @@ func New(s *rejoin.Server) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { serve(s, w, r) })
 }
 
-// Register serves path and path+"/", all verbs, without a redirect. path may hold parameters.
+// Register serves path and path+"/", for all verbs and without a redirect. path may hold parameters.
 func Register(r chi.Router, path string, s *rejoin.Server) {
 	path = strings.TrimSuffix(path, "/")
 	h := New(s)
@@ -30,8 +31,8 @@ func Register(r chi.Router, path string, s *rejoin.Server) {
 	r.Handle(path+"/", h)
 }
 
-// Middleware serves path (from the root, no parameters; "" serves nothing) and puts s into the context of all other requests, where
-// rejoin.ServerFromContext finds it. chi runs the middleware of a router only once that has a route.
+// Middleware serves path and path+"/". It passes all other requests on with s in their context, where rejoin.ServerFromContext finds
+// it. path begins at the root and holds no parameters; "" serves nothing. chi runs a router's middleware only if the router has a route.
 func Middleware(path string, s *rejoin.Server) func(http.Handler) http.Handler {
 	serves := path != ""
 	path = strings.TrimSuffix(path, "/")
@@ -46,46 +47,46 @@ func Middleware(path string, s *rejoin.Server) func(http.Handler) http.Handler {
 	}
 }
 
-// serve lends the request's route to its tool. chi takes its route context back when the request is over, and gives it to another one: a
-// tool that reads it later would find that one's tenant. So it is copied before a tool can start.
+// serve copies the request's route for its tool, before the tool can start. chi reuses a route context for another request as soon as the
+// request is over: a tool that reads it later would find the other request's tenant.
 func serve(s *rejoin.Server, w http.ResponseWriter, r *http.Request) {
-	if at := chi.RouteContext(r.Context()); at != nil {
-		r = r.WithContext(lend(r.Context(), at))
+	if route := chi.RouteContext(r.Context()); route != nil {
+		r = r.WithContext(copyRoute(r.Context(), route))
 	}
 	s.Serve(w, r)
 }
 
-// lent is the context of a request, but for chi's route context, which is a copy. All is one allocation: this is done for every call.
-type lent struct {
+// requestContext is a request's context with a copy of chi's route context. It is a single allocation, because every call makes one.
+type requestContext struct {
 	context.Context
 
 	route chi.Context
-	room  [4]string // for the route's lists; enough for a router or two, and a parameter
+	buf   [4]string // for the route's lists; enough for a router or two and a parameter
 }
 
-// Value is that of a context.Context.
-func (l *lent) Value(key any) any {
+// Value implements context.Context.
+func (c *requestContext) Value(key any) any {
 	if key == chi.RouteCtxKey {
-		return &l.route
+		return &c.route
 	}
-	return l.Context.Value(key)
+	return c.Context.Value(key)
 }
 
-// lend copies all that chi lets others see. The rest is chi's own state while it looks for a route, and shares memory with the next request.
-func lend(ctx context.Context, at *chi.Context) *lent {
-	l := &lent{Context: ctx, route: chi.Context{Routes: at.Routes, RoutePath: at.RoutePath, RouteMethod: at.RouteMethod}}
-	room := l.room[:]
-	if n := len(at.URLParams.Keys) + len(at.URLParams.Values) + len(at.RoutePatterns); n > len(room) {
-		room = make([]string, n)
+// copyRoute copies all that a route context exports. The rest is chi's own state during routing, and shares memory with the next request.
+func copyRoute(ctx context.Context, route *chi.Context) *requestContext {
+	c := &requestContext{Context: ctx, route: chi.Context{Routes: route.Routes, RoutePath: route.RoutePath, RouteMethod: route.RouteMethod}}
+	buf := c.buf[:]
+	if n := len(route.URLParams.Keys) + len(route.URLParams.Values) + len(route.RoutePatterns); n > len(buf) {
+		buf = make([]string, n)
 	}
-	l.route.URLParams.Keys, room = move(room, at.URLParams.Keys)
-	l.route.URLParams.Values, room = move(room, at.URLParams.Values)
-	l.route.RoutePatterns, _ = move(room, at.RoutePatterns)
-	return l
+	c.route.URLParams.Keys, buf = copyInto(buf, route.URLParams.Keys)
+	c.route.URLParams.Values, buf = copyInto(buf, route.URLParams.Values)
+	c.route.RoutePatterns, _ = copyInto(buf, route.RoutePatterns)
+	return c
 }
 
-// move copies a list into room, and returns it and the room that is left. Who appends to the list does not get into that.
-func move(room, list []string) (moved, left []string) {
-	n := copy(room, list)
-	return room[:n:n], room[n:]
+// copyInto copies a list into buf, and returns the copy and the rest of buf. Appending to the copy does not write into that rest.
+func copyInto(buf, list []string) (copied, rest []string) {
+	n := copy(buf, list)
+	return buf[:n:n], buf[n:]
 }

@@ -59,7 +59,7 @@ func TestAdapter(t *testing.T) {
 	adaptertest.Run(t, subject(chiadapter.Register))
 }
 
-// The exam sees what goes wrong where chi's own context goes on to the tool.
+// The exam notices when chi's own route context is passed on to the tool.
 func TestTheExamSeesForeignValues(t *testing.T) {
 	naive := subject(func(r chi.Router, path string, s *rejoin.Server) { r.HandleFunc(path, s.Serve) })
 	faults := adaptertest.Faults(t, naive, adaptertest.Own)
@@ -67,7 +67,7 @@ func TestTheExamSeesForeignValues(t *testing.T) {
 	require.Contains(t, faults[0], "of 200 users did not get their own")
 }
 
-// Wherever chi can mount a handler.
+// The endpoint works wherever chi can mount a handler.
 func TestMounts(t *testing.T) {
 	s := mounted.NewServer(t)
 	r := chi.NewRouter()
@@ -94,11 +94,11 @@ func TestMounts(t *testing.T) {
 	} {
 		mounted.Serves(t, h, path)
 	}
-	require.Equal(t, http.StatusNotFound, mounted.Send(r, http.MethodPost, "/with/more").Code, "what is below is not the endpoint's")
-	require.Equal(t, http.StatusTeapot, mounted.Send(lent, http.MethodPost, "/lent/more").Code, "what is below is not the endpoint's")
+	require.Equal(t, http.StatusNotFound, mounted.Send(r, http.MethodPost, "/with/more").Code, "a path below the endpoint is not the endpoint's")
+	require.Equal(t, http.StatusTeapot, mounted.Send(lent, http.MethodPost, "/lent/more").Code, "a path below the endpoint is not the endpoint's")
 }
 
-// Parameters of all levels of nested routers are the tool's when its request is over.
+// A tool can read the parameters of all nested routers when its request is over.
 func TestNestedParameters(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		tell := func(ctx context.Context) any {
@@ -121,9 +121,9 @@ func TestNestedParameters(t *testing.T) {
 	})
 }
 
-// A tool has all of chi's context that others than chi can see, in memory of its own.
+// A tool has a copy of everything that chi's route context exports.
 func TestTheRouteIsCopiedWhole(t *testing.T) {
-	for _, path := range []string{"/{tenant}/mcp", "/{tenant}/{a}/{b}/mcp"} { // one with room for its parameters, and one without
+	for _, path := range []string{"/{tenant}/mcp", "/{tenant}/{a}/{b}/mcp"} { // the second has more parameters than fit in the context's own buffer
 		var routers, lent *chi.Context
 		s, err := rejoin.NewServer(mounted.App(mounted.Done), rejoin.Config{Principal: func(r *http.Request) string {
 			lent = chi.RouteContext(r.Context())
@@ -149,7 +149,7 @@ func TestTheRouteIsCopiedWhole(t *testing.T) {
 			require.NotEmpty(t, list)
 			list[0] = "another's"
 		}
-		lent.URLParams.Add("more", "m") // what is added to one list is in no other
+		lent.URLParams.Add("more", "m") // appending to one list does not change another one
 		lent.RoutePatterns = append(lent.RoutePatterns, "/more")
 		require.Equal(t, "tenant", lent.URLParam("tenant"))
 		lent.URLParams.Keys = lent.URLParams.Keys[:len(lent.URLParams.Keys)-1]
@@ -159,7 +159,7 @@ func TestTheRouteIsCopiedWhole(t *testing.T) {
 	}
 }
 
-// exported are the fields that anybody can see. Should chi add one, it must be copied too.
+// exported returns the exported fields. If chi adds one, it must be copied too.
 func exported(at *chi.Context) map[string]any {
 	fields := map[string]any{}
 	for v, i := reflect.ValueOf(at).Elem(), 0; i < v.NumField(); i++ {
@@ -170,7 +170,7 @@ func exported(at *chi.Context) map[string]any {
 	return fields
 }
 
-// entries is a log of one line per request.
+// entries is a log with one line for each request.
 type entries struct {
 	mu    sync.Mutex
 	lines []string
@@ -211,7 +211,7 @@ func TestLogger(t *testing.T) {
 	}
 }
 
-// What chi and its adapter cost: see the same in adapters/stdlib.
+// What chi and its adapter cost: compare BenchmarkAdapter of adapters/stdlib.
 func BenchmarkAdapter(b *testing.B) {
 	for name, path := range map[string]string{"fixed": "/mcp", "parameter": "/{tenant}/mcp"} {
 		b.Run(name, func(b *testing.B) {

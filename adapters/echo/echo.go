@@ -2,8 +2,8 @@
 //
 //	echoadapter.Register(e.Group("", auth), "/mcp", srv, "user")
 //
-// echo gives its Context to another request as soon as one is over. So a tool reads what middleware set, and path parameters, from
-// copies: Get and Param.
+// echo reuses its Context for another request as soon as a request is over. So a tool reads copies of what middleware set and of path
+// parameters, with Get and Param.
 package echoadapter
 
 import (
@@ -21,22 +21,22 @@ import (
 	"github.com/rejoin-mcp/rejoin"
 )
 
-// New returns the endpoint as a handler. keys are the names in echo's store that tools may read later with Get: echo
-// cannot list them, so they must be named.
+// New returns the endpoint as a handler. keys are the keys of echo's store that tools may read later with Get. They must be named, because
+// echo cannot list them.
 func New(s *rejoin.Server, keys ...string) echo.HandlerFunc {
-	named := &names{keys: slices.Clone(keys)}
+	copied := &keyList{keys: slices.Clone(keys)}
 	return func(c echo.Context) error {
-		serve(s, c, named)
-		return nil // what there was to say has been said: echo's error handler must not write into a stream
+		serve(s, c, copied)
+		return nil // the response is written: echo's error handler must not write into a stream
 	}
 }
 
-// Router is what *echo.Echo and *echo.Group have in common.
+// Router is what Register needs. *echo.Echo and *echo.Group implement it.
 type Router interface {
 	Any(path string, h echo.HandlerFunc, m ...echo.MiddlewareFunc) []*echo.Route
 }
 
-// Register serves path and path+"/", all verbs that echo knows, without a redirect. path may hold parameters. keys are as for New.
+// Register serves path and path+"/", for all verbs that echo knows and without a redirect. path may hold parameters. keys are as for New.
 func Register(r Router, path string, s *rejoin.Server, keys ...string) {
 	path = strings.TrimSuffix(path, "/")
 	h := New(s, keys...)
@@ -44,8 +44,8 @@ func Register(r Router, path string, s *rejoin.Server, keys ...string) {
 	r.Any(path+"/", h)
 }
 
-// Middleware serves path (from the root, no parameters; "" serves nothing) and puts s into the context of all other requests, where
-// rejoin.ServerFromContext finds it by c.Request().Context(). keys are as for New.
+// Middleware serves path and path+"/". It passes all other requests on with s in their context, where rejoin.ServerFromContext finds
+// it in c.Request().Context(). path begins at the root and holds no parameters; "" serves nothing. keys are as for New.
 func Middleware(path string, s *rejoin.Server, keys ...string) echo.MiddlewareFunc {
 	serves := path != ""
 	path = strings.TrimSuffix(path, "/")
@@ -62,17 +62,17 @@ func Middleware(path string, s *rejoin.Server, keys ...string) echo.MiddlewareFu
 	}
 }
 
-// Get is echo.Context.Get for a tool's context, and for Config.Principal. It reports false where middleware set nothing, or nil. Only the
-// keys that were named are there: asking for another one is logged, once for each New, Register or Middleware.
+// Get is echo.Context.Get for a tool's context, and for Config.Principal. It reports false if middleware set nothing, or set nil. It finds
+// only the keys that were named. Asking for another key is logged once for each New, Register or Middleware.
 func Get(ctx context.Context, key string) (value any, ok bool) {
 	v, ok := ctx.Value(valuesKey{}).(*values)
 	if !ok {
 		return nil, false
 	}
-	if i := slices.Index(v.named.keys, key); i >= 0 {
-		return v.store[i], v.store[i] != nil
+	if i := slices.Index(v.list.keys, key); i >= 0 {
+		return v.keyValues[i], v.keyValues[i] != nil
 	}
-	v.named.warn.Do(func() {
+	v.list.warn.Do(func() {
 		log := slog.Default()
 		if session := rejoin.HandleFromContext(ctx).Session(); session != nil {
 			log = session.Logger()
@@ -85,31 +85,31 @@ func Get(ctx context.Context, key string) (value any, ok bool) {
 // Param is echo.Context.Param for a tool's context, and for Config.Principal.
 func Param(ctx context.Context, name string) string {
 	if v, ok := ctx.Value(valuesKey{}).(*values); ok {
-		if i := slices.Index(v.names, name); i >= 0 {
-			return v.params[i]
+		if i := slices.Index(v.paramNames, name); i >= 0 {
+			return v.paramValues[i]
 		}
 	}
 	return ""
 }
 
-// names are the keys that an endpoint copies.
-type names struct {
+// keyList holds the keys that an endpoint copies.
+type keyList struct {
 	keys []string
-	warn sync.Once // that another one was asked for
+	warn sync.Once // a tool has asked for another key
 }
 
 type valuesKey struct{}
 
-// values is the context of a request, with copies of what echo takes back.
+// values is a request's context, with copies of what echo reuses.
 type values struct {
 	context.Context
 
-	named         *names
-	store         []any // the values of its keys
-	names, params []string
+	list                    *keyList
+	keyValues               []any // of list.keys
+	paramNames, paramValues []string
 }
 
-// Value is that of a context.Context.
+// Value implements context.Context.
 func (v *values) Value(key any) any {
 	if key == (valuesKey{}) {
 		return v
@@ -117,13 +117,13 @@ func (v *values) Value(key any) any {
 	return v.Context.Value(key)
 }
 
-func serve(s *rejoin.Server, c echo.Context, named *names) {
+func serve(s *rejoin.Server, c echo.Context, list *keyList) {
 	r := c.Request()
-	v := &values{Context: r.Context(), named: named, names: slices.Clone(c.ParamNames()), params: slices.Clone(c.ParamValues())}
-	if len(named.keys) > 0 {
-		v.store = make([]any, len(named.keys))
-		for i, key := range named.keys {
-			v.store[i] = c.Get(key)
+	v := &values{Context: r.Context(), list: list, paramNames: slices.Clone(c.ParamNames()), paramValues: slices.Clone(c.ParamValues())}
+	if len(list.keys) > 0 {
+		v.keyValues = make([]any, len(list.keys))
+		for i, key := range list.keys {
+			v.keyValues[i] = c.Get(key)
 		}
 	}
 	r = r.WithContext(v)
@@ -133,7 +133,7 @@ func serve(s *rejoin.Server, c echo.Context, named *names) {
 	s.Serve(c.Response(), r)
 }
 
-// body says in net/http's words that it is too large, where echo's BodyLimit says it in echo's.
+// body turns the error of echo's BodyLimit for a body that is too large into net/http's.
 type body struct{ io.ReadCloser }
 
 func (b *body) Read(p []byte) (int, error) {
@@ -141,7 +141,7 @@ func (b *body) Read(p []byte) (int, error) {
 	if err == nil || err == io.EOF {
 		return n, err
 	}
-	var he *echo.HTTPError // it escapes: not for every read
+	var he *echo.HTTPError // it escapes to the heap, so it is declared after the usual returns
 	if errors.As(err, &he) && he.Code == http.StatusRequestEntityTooLarge {
 		err = &http.MaxBytesError{}
 	}

@@ -65,7 +65,7 @@ func TestAdapter(t *testing.T) {
 
 type contextKey struct{}
 
-// The exam sees what goes wrong where echo's own Context goes on to the tool.
+// The exam notices when echo's own Context is passed on to the tool.
 func TestTheExamSeesForeignValues(t *testing.T) {
 	naive := subject(func(e *echo.Echo, path string, s *rejoin.Server) {
 		e.Any(path, func(c echo.Context) error {
@@ -86,7 +86,7 @@ func TestTheExamSeesForeignValues(t *testing.T) {
 	require.Contains(t, faults[0], "of 200 users did not get their own")
 }
 
-// Wherever echo can mount a handler.
+// The endpoint works wherever echo can mount a handler.
 func TestMounts(t *testing.T) {
 	s := mounted.NewServer(t)
 	e := echo.New()
@@ -102,12 +102,12 @@ func TestMounts(t *testing.T) {
 		"/plain": e, "/outer/acme/slash": e, "/outer/acme/inner": e, "/used": used, "/before": before,
 	} {
 		mounted.Serves(t, h, path)
-		require.Equal(t, http.StatusNotFound, mounted.Send(h, http.MethodPost, path+"/more").Code, "what is below is not the endpoint's")
+		require.Equal(t, http.StatusNotFound, mounted.Send(h, http.MethodPost, path+"/more").Code, "a path below the endpoint is not the endpoint's")
 	}
 }
 
-// Only the keys that were named are there, as middleware has left them; outside a call there are none. Who asks for one that was not named
-// is told so in the log, once for each mount.
+// Only the keys that were named are there, as middleware has left them; outside a call there are none. Asking for a key that was not named
+// is logged, once for each mount.
 func TestKeys(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		type claims struct{ Admin bool }
@@ -145,8 +145,8 @@ func TestKeys(t *testing.T) {
 	require.Empty(t, echoadapter.Param(t.Context(), "tenant"))
 }
 
-// echo's logger writes one line per request, with the status that the client got, and echo's error handler is not asked about any
-// answer of ours.
+// echo's logger writes one line per request, with the status that the client got, and echo's error handler is not called for any answer
+// of the endpoint.
 func TestLoggerAndErrorHandler(t *testing.T) {
 	for _, register := range []func(*echo.Echo, *rejoin.Server){
 		func(e *echo.Echo, s *rejoin.Server) { echoadapter.Register(e, "/mcp", s) },
@@ -181,7 +181,7 @@ func TestLoggerAndErrorHandler(t *testing.T) {
 	}
 }
 
-// What echo and its adapter cost: see the same in adapters/stdlib.
+// What echo and its adapter cost: compare BenchmarkAdapter of adapters/stdlib.
 func BenchmarkAdapter(b *testing.B) {
 	for name, path := range map[string]string{"fixed": "/mcp", "parameter": "/{tenant}/mcp"} {
 		b.Run(name, func(b *testing.B) {

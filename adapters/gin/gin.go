@@ -2,8 +2,8 @@
 //
 //	ginadapter.Register(r.Group("", auth), "/mcp", srv)
 //
-// gin gives its Context to another request as soon as one is over. So a tool reads what middleware set, and path parameters, from
-// copies: Get and Param. Do not make a *gin.Context the parent of a request's own context.
+// gin reuses its Context for another request as soon as a request is over. So a tool reads copies of what middleware set and of path
+// parameters, with Get and Param. Do not make a *gin.Context the parent of a request's own context.
 package ginadapter
 
 import (
@@ -20,7 +20,7 @@ func New(s *rejoin.Server) gin.HandlerFunc {
 	return func(c *gin.Context) { serve(s, c) }
 }
 
-// Register serves path and path+"/", all verbs that gin knows, without a redirect. path may hold parameters.
+// Register serves path and path+"/", for all verbs that gin knows and without a redirect. path may hold parameters.
 func Register(r gin.IRoutes, path string, s *rejoin.Server) {
 	path = strings.TrimSuffix(path, "/")
 	h := New(s)
@@ -30,14 +30,14 @@ func Register(r gin.IRoutes, path string, s *rejoin.Server) {
 	r.Any(path+"/", h)
 }
 
-// endsInSlash reports whether what "" names in r is the same as what "/" names: in an engine, and not in most groups.
+// endsInSlash reports whether "" and "/" name the same path in r. In an engine they do, in most groups they do not.
 func endsInSlash(r gin.IRoutes) bool {
 	group, ok := r.(interface{ BasePath() string })
 	return !ok || strings.HasSuffix(group.BasePath(), "/")
 }
 
-// Middleware serves path (from the root, no parameters; "" serves nothing) and puts s into the context of all other requests, where
-// rejoin.ServerFromContext finds it by c.Request.Context().
+// Middleware serves path and path+"/". It passes all other requests on with s in their context, where rejoin.ServerFromContext finds
+// it in c.Request.Context(). path begins at the root and holds no parameters; "" serves nothing.
 func Middleware(path string, s *rejoin.Server) gin.HandlerFunc {
 	serves := path != ""
 	path = strings.TrimSuffix(path, "/")
@@ -71,7 +71,7 @@ func Param(ctx context.Context, name string) string {
 
 type valuesKey struct{}
 
-// values is the context of a request, with copies of what gin takes back.
+// values is a request's context, with copies of what gin reuses.
 type values struct {
 	context.Context
 
@@ -79,7 +79,7 @@ type values struct {
 	params gin.Params
 }
 
-// Value is that of a context.Context.
+// Value implements context.Context.
 func (v *values) Value(key any) any {
 	if key == (valuesKey{}) {
 		return v
@@ -88,7 +88,7 @@ func (v *values) Value(key any) any {
 }
 
 func serve(s *rejoin.Server, c *gin.Context) {
-	copied := c.Copy() // it copies the keys under gin's lock; the rest of it is not kept
+	copied := c.Copy() // it copies the keys under gin's lock; only keys and parameters are kept
 	v := &values{Context: c.Request.Context(), keys: copied.Keys, params: copied.Params}
 	s.Serve(c.Writer, c.Request.WithContext(v))
 }

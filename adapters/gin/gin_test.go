@@ -65,7 +65,7 @@ func TestAdapter(t *testing.T) {
 
 type contextKey struct{}
 
-// The exam sees what goes wrong where gin's own Context goes on to the tool.
+// The exam notices when gin's own Context is passed on to the tool.
 func TestTheExamSeesForeignValues(t *testing.T) {
 	naive := subject(func(r gin.IRoutes, path string, s *rejoin.Server) {
 		r.Any(path, func(c *gin.Context) {
@@ -83,7 +83,7 @@ func TestTheExamSeesForeignValues(t *testing.T) {
 	require.Contains(t, faults[0], "of 200 users did not get their own")
 }
 
-// Wherever gin can mount a handler. Its redirect of the other spelling, which is on, has no chance, nor has NoRoute.
+// The endpoint works wherever gin can mount a handler. gin's redirect to the other spelling, which is on, and NoRoute do not interfere.
 func TestMounts(t *testing.T) {
 	s := mounted.NewServer(t)
 	teapot := func(c *gin.Context) { c.String(http.StatusTeapot, "no route") }
@@ -103,11 +103,11 @@ func TestMounts(t *testing.T) {
 		"/plain": r, "/outer/acme/slash": r, "/outer/acme/inner/mcp": r, "/lent": lent,
 	} {
 		mounted.Serves(t, h, path)
-		require.Equal(t, http.StatusTeapot, mounted.Send(h, http.MethodPost, path+"/more").Code, "what is below is not the endpoint's")
+		require.Equal(t, http.StatusTeapot, mounted.Send(h, http.MethodPost, path+"/more").Code, "a path below the endpoint is not the endpoint's")
 	}
 }
 
-// A group's own path serves the endpoint in both spellings too; that of an engine has one.
+// A group's own path serves the endpoint in both spellings too. An engine's own path has only one.
 func TestOwnPaths(t *testing.T) {
 	s := mounted.NewServer(t)
 	r := gin.New()
@@ -167,7 +167,7 @@ func TestLogger(t *testing.T) {
 	}
 }
 
-// What gin and its adapter cost: see the same in adapters/stdlib.
+// What gin and its adapter cost: compare BenchmarkAdapter of adapters/stdlib.
 func BenchmarkAdapter(b *testing.B) {
 	for name, path := range map[string]string{"fixed": "/mcp", "parameter": "/{tenant}/mcp"} {
 		b.Run(name, func(b *testing.B) {

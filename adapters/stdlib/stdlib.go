@@ -2,8 +2,8 @@
 //
 //	stdadapter.Register(mux, "/mcp", srv)
 //
-// Middleware that buffers whole responses, such as http.TimeoutHandler, must not be around the endpoint: through it nothing can
-// be streamed, and calls are answered with plain JSON.
+// Do not put middleware around the endpoint that buffers whole responses, such as http.TimeoutHandler. Nothing can be streamed
+// through it, so calls are answered with plain JSON.
 package stdadapter
 
 import (
@@ -19,7 +19,7 @@ func New(s *rejoin.Server) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { serve(s, w, r) })
 }
 
-// Register serves path and path+"/", all verbs, without a redirect. path may hold wildcards, but no method.
+// Register serves path and path+"/", for all verbs and without a redirect. path may hold wildcards, but no method.
 func Register(mux *http.ServeMux, path string, s *rejoin.Server) {
 	path = strings.TrimSuffix(path, "/")
 	h := New(s)
@@ -29,8 +29,8 @@ func Register(mux *http.ServeMux, path string, s *rejoin.Server) {
 	mux.Handle(path+"/{$}", h)
 }
 
-// Middleware serves path (from the root, no wildcards; "" serves nothing) and puts s into the context of all other requests, where
-// rejoin.ServerFromContext finds it.
+// Middleware serves path and path+"/". It passes all other requests on with s in their context, where rejoin.ServerFromContext finds
+// it. path begins at the root and holds no wildcards; "" serves nothing.
 func Middleware(path string, s *rejoin.Server) func(http.Handler) http.Handler {
 	serves := path != ""
 	path = strings.TrimSuffix(path, "/")
@@ -45,24 +45,24 @@ func Middleware(path string, s *rejoin.Server) func(http.Handler) http.Handler {
 	}
 }
 
-// PathValue is r.PathValue for a tool's context. "" where there is none.
+// PathValue is r.PathValue for a tool's context. It returns "" if there is no such value.
 func PathValue(ctx context.Context, name string) string {
-	v, _ := ctx.Value(pathValues{}).(map[string]string)
+	v, _ := ctx.Value(pathValuesKey{}).(map[string]string)
 	return v[name]
 }
 
-type pathValues struct{}
+type pathValuesKey struct{}
 
-// serve lends the request's path values to its tool: net/http keeps them in the request, which must not outlive the handler.
+// serve copies the request's path values for its tool. net/http keeps them in the request, which must not outlive the handler.
 func serve(s *rejoin.Server, w http.ResponseWriter, r *http.Request) {
-	if values := valuesOf(r); values != nil {
-		r = r.WithContext(context.WithValue(r.Context(), pathValues{}, values))
+	if values := copyPathValues(r); values != nil {
+		r = r.WithContext(context.WithValue(r.Context(), pathValuesKey{}, values))
 	}
 	s.Serve(w, r)
 }
 
-// valuesOf copies the path values, whose names net/http gives only as part of the pattern.
-func valuesOf(r *http.Request) map[string]string {
+// copyPathValues copies the path values. net/http gives their names only as part of the pattern.
+func copyPathValues(r *http.Request) map[string]string {
 	var values map[string]string
 	for rest := r.Pattern; ; {
 		_, after, ok := strings.Cut(rest, "{")

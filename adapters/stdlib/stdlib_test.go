@@ -21,7 +21,7 @@ import (
 
 type valueKey string
 
-// recoverer and auth are what middleware for net/http does.
+// recoverer and auth do what middleware for net/http does.
 func recoverer(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		defer func() {
@@ -68,7 +68,7 @@ func TestAdapter(t *testing.T) {
 	adaptertest.Run(t, subject(stdadapter.Register))
 }
 
-// A tool has no request to ask for path values: without the adapter there are none, and the exam misses them.
+// A tool has no request to read path values from. Without the adapter there are none, and the exam notices.
 func TestTheExamMissesPathValues(t *testing.T) {
 	naive := subject(func(mux *http.ServeMux, path string, s *rejoin.Server) { mux.HandleFunc(path, s.Serve) })
 	faults := adaptertest.Faults(t, naive, adaptertest.Own)
@@ -76,7 +76,7 @@ func TestTheExamMissesPathValues(t *testing.T) {
 	require.Contains(t, faults[0], "of 200 users did not get their own")
 }
 
-// Wherever net/http can mount a handler.
+// The endpoint works wherever net/http can mount a handler.
 func TestMounts(t *testing.T) {
 	s := mounted.NewServer(t)
 	mux := http.NewServeMux()
@@ -101,8 +101,8 @@ func TestMounts(t *testing.T) {
 		mounted.Serves(t, h, path)
 	}
 	require.Equal(t, http.StatusOK, mounted.Send(root, http.MethodPost, "/").Code)
-	require.Equal(t, http.StatusNotFound, mounted.Send(root, http.MethodPost, "/x").Code, "what is below is not the endpoint's")
-	require.Equal(t, http.StatusNotFound, mounted.Send(mux, http.MethodPost, "/api/mcp/more").Code, "what is below is not the endpoint's")
+	require.Equal(t, http.StatusNotFound, mounted.Send(root, http.MethodPost, "/x").Code, "a path below the endpoint is not the endpoint's")
+	require.Equal(t, http.StatusNotFound, mounted.Send(mux, http.MethodPost, "/api/mcp/more").Code, "a path below the endpoint is not the endpoint's")
 }
 
 // A pattern may have wildcards of every kind, and no method.
@@ -140,7 +140,7 @@ func (w *statusWriter) WriteHeader(status int) {
 
 func (w *statusWriter) Unwrap() http.ResponseWriter { return w.ResponseWriter }
 
-// A logger sees one status per request, the one that the client got.
+// A logger sees one status for each request: the one that the client got.
 func TestLogger(t *testing.T) {
 	for _, mount := range []func(*rejoin.Server) http.Handler{
 		func(s *rejoin.Server) http.Handler {

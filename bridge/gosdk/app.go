@@ -17,29 +17,31 @@ import (
 	"github.com/rejoin-mcp/rejoin"
 )
 
-// New bridges s, to which it adds one receiving middleware: call it after your own AddReceivingMiddleware. Calling it twice is
-// harmless.
-func New(s *mcp.Server) rejoin.App {
+// New returns an app that serves s. It adds one receiving middleware to s, so call it after your own AddReceivingMiddleware. You may call it
+// more than once for one server.
+func New(s *mcp.Server) rejoin.ModernApp {
 	a := newApp(func(*http.Request) *mcp.Server { return s })
-	a.adopt(s)
+	a.addMiddleware(s)
 	return a
 }
 
-// NewFunc chooses a server for each session, and for each request of the modern era. f is asked once for a session, with the request that
-// carries its initialize, and every later request of the session goes to the server that it returned then. So that server must have all
-// tools, prompts and resources that the session will ever ask for: one that is built for the method at hand, as a function for a stateless
-// mcp.NewStreamableHTTPHandler may do, has none of them, and rejoin logs that it lists no tools. What differs from call to call, such as
-// tokens and users, handlers read from their own context and RequestExtra, which are those of their own request.
+// NewFunc returns an app that calls f to choose a server for each session, and for each request of the modern era. For a session it calls f
+// once, with the request that carries initialize. All later requests of the session go to the server that f returned then, so this server must
+// have all tools, prompts and resources that the session will ever ask for. Functions written for a stateless mcp.NewStreamableHTTPHandler may
+// build a server for the requested method only. Such a server has no tools here, and rejoin logs that it lists none. Data that differs from
+// call to call, such as tokens and users, is in a handler's context and RequestExtra: both belong to the handler's own request.
 //
-// Nil refuses with 400. f runs on the goroutine that serves the request, and may be called for many at once. Each server gets New's
-// middleware when it is first chosen, and is not kept alive.
-func NewFunc(f func(*http.Request) *mcp.Server) rejoin.App { return newApp(f) }
+// If f returns nil, the request is refused with 400. f runs on the goroutine that serves the request, and on several goroutines at once. Each
+// server gets the middleware of New when f first returns it. The app does not keep servers alive.
+func NewFunc(f func(*http.Request) *mcp.Server) rejoin.ModernApp { return newApp(f) }
 
-// Principal is a rejoin.Config.Principal that takes the user from the SDK's auth.RequireBearerToken; "" without that.
+// Principal is a rejoin.Config.Principal that returns the user that the SDK's auth.RequireBearerToken has found; "" if that middleware is not in
+// front.
 //
-// It is the UserID that the TokenVerifier gave; set that. Where it gave none, each token is a user of its own, named by "token:" and a hash of the
-// Authorization field: nobody gets at the session of another, but a client whose token was refreshed does not get at its own, and has to
-// initialize anew. Where not even the field is left, no request has the same user as another, so that no session can be used.
+// The user is TokenInfo.UserID, so let your TokenVerifier set it. If it is empty, each token counts as a user of its own, named "token:" and a
+// hash of the Authorization field. Then a client cannot use the session of another client, but a client whose token was refreshed cannot use its
+// own session either, and must initialize again. If the Authorization field is missing too, each request counts as another user, and no session
+// can be used.
 func Principal(r *http.Request) string {
 	t := auth.TokenInfoFromContext(r.Context())
 	switch {
@@ -57,11 +59,11 @@ func Principal(r *http.Request) string {
 }
 
 type app struct {
-	choose  func(*http.Request) *mcp.Server
-	modern  http.Handler
-	idKey   any       // of the SDK, nil: unknown
-	warn    sync.Once // that it is
-	adopted sync.Map  // weak.Pointer[mcp.Server]: it has the middleware
+	choose         func(*http.Request) *mcp.Server
+	modern         http.Handler
+	idKey          any       // the SDK's context key of a request's id; nil: unknown
+	warnOnce       sync.Once // of an unknown idKey
+	haveMiddleware sync.Map  // the servers with our middleware, by weak.Pointer[mcp.Server]
 }
 
 func newApp(choose func(*http.Request) *mcp.Server) *app {
@@ -74,53 +76,54 @@ func newApp(choose func(*http.Request) *mcp.Server) *app {
 func (a *app) server(r *http.Request) *mcp.Server {
 	s := a.choose(r)
 	if s != nil {
-		a.adopt(s)
+		a.addMiddleware(s)
 	}
 	return s
 }
 
-// adopt adds the middleware to a server that has not got it.
-func (a *app) adopt(s *mcp.Server) {
+// addMiddleware adds our middleware to a server, unless it has it.
+func (a *app) addMiddleware(s *mcp.Server) {
 	key := weak.Make(s)
-	if _, has := a.adopted.LoadOrStore(key, nil); has {
+	if _, has := a.haveMiddleware.LoadOrStore(key, nil); has {
 		return
 	}
-	runtime.AddCleanup(s, func(key weak.Pointer[mcp.Server]) { a.adopted.Delete(key) }, key)
+	runtime.AddCleanup(s, func(key weak.Pointer[mcp.Server]) { a.haveMiddleware.Delete(key) }, key)
 	s.AddReceivingMiddleware(middleware)
 }
 
 func (a *app) Modern() http.Handler { return a.modern }
 
-func (a *app) Open(r *http.Request, s *rejoin.Session, saved []byte) (rejoin.AppSession, error) {
+func (a *app) Open(r *http.Request, rs *rejoin.Session, saved []byte) (rejoin.AppSession, error) {
 	server := a.server(r)
 	if server == nil {
 		return nil, rejoin.Errorf(rejoin.CodeInvalidRequest, "there is no server for this request")
 	}
 	if a.idKey == nil {
-		a.warn.Do(func() {
-			s.Logger().Warn("rejoin: this version of the Go SDK does not tell requests apart: what middleware added after gosdk.New sends goes to the standalone stream")
+		a.warnOnce.Do(func() {
+			rs.Logger().Warn("rejoin: this version of the Go SDK does not tell requests apart: " +
+				"what middleware added after gosdk.New sends goes to the standalone stream")
 		})
 	}
-	c := &session{
-		app: a, s: s, calls: map[string]*carrier{}, carriers: map[weak.Pointer[mcp.RequestExtra]]*carrier{},
-		asked: map[jsonrpc.ID]*question{},
+	s := &session{
+		app: a, session: rs, calls: map[string]*incoming{}, incoming: map[weak.Pointer[mcp.RequestExtra]]*incoming{},
+		questions: map[jsonrpc.ID]*question{},
 	}
-	c.ready.L = &c.mu
-	opts, err := c.restore(r, saved)
+	s.ready.L = &s.mu
+	opts, err := s.restore(r, saved)
 	if err != nil {
 		return nil, err
 	}
-	// Not with r's context: handlers' contexts have the values of this one, whichever request carries their call.
-	ss, err := server.Connect(context.WithValue(context.Background(), sessionKey{}, c), c, opts)
+	// Not r's context: the SDK derives the contexts of all handlers from this one, and each must have the values of its own request.
+	ss, err := server.Connect(context.WithValue(context.Background(), sessionKey{}, s), s, opts)
 	if err != nil {
 		return nil, err
 	}
-	c.mu.Lock()
-	c.ss = ss
-	over := c.over
-	c.mu.Unlock()
-	if over { // Ended has found nothing to close
-		go c.close(ss)
+	s.mu.Lock()
+	s.ss = ss
+	ended := s.ended
+	s.mu.Unlock()
+	if ended { // Ended was called before there was a session of the SDK to close
+		go s.closeSDK(ss)
 	}
-	return c, nil
+	return s, nil
 }

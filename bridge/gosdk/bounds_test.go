@@ -19,7 +19,7 @@ import (
 	"github.com/rejoin-mcp/rejoin/bridge/internal/bounds"
 )
 
-// heap is what is in use after collections: of notifications the bridge forgets some when it hears of the first.
+// heap returns the bytes in use after several collections: a cleanup of the first one releases notifications for the next.
 func heap() int {
 	var m runtime.MemStats
 	for range 4 {
@@ -30,7 +30,7 @@ func heap() int {
 	return int(m.HeapAlloc)
 }
 
-// allocated is how many bytes a function and what it starts allocate: a measure of their work that no other load changes.
+// allocated returns how many bytes f and the goroutines that it starts allocate. Unlike time, that does not depend on other load.
 func allocated(f func()) int {
 	var before, after runtime.MemStats
 	runtime.ReadMemStats(&before)
@@ -40,28 +40,28 @@ func allocated(f func()) int {
 	return int(after.TotalAlloc - before.TotalAlloc)
 }
 
-// raw is a client that sends what it likes.
-type raw struct {
+// rawClient sends any message.
+type rawClient struct {
 	t       *testing.T
 	srv     *rejoin.Server
 	session string
-	fields  int // more in the header
+	fields  int // how many more header fields to send
 }
 
-func newRaw(t *testing.T, app rejoin.App, cfg rejoin.Config) *raw {
+func newRawClient(t *testing.T, app rejoin.App, cfg rejoin.Config) *rawClient {
 	t.Helper()
 	if cfg.Logger == nil {
-		cfg.Logger = new(journal).logger()
+		cfg.Logger = new(logBuffer).logger()
 	}
 	srv, err := rejoin.NewServer(app, cfg)
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(srv.Close)
-	return &raw{t: t, srv: srv}
+	return &rawClient{t: t, srv: srv}
 }
 
-func (c *raw) do(method, body string) *httptest.ResponseRecorder {
+func (c *rawClient) do(method, body string) *httptest.ResponseRecorder {
 	w := httptest.NewRecorder()
 	r := httptest.NewRequest(method, "/mcp", strings.NewReader(body))
 	r.Header = http.Header{"Content-Type": {"application/json"}, "Accept": {"application/json, text/event-stream"}}
@@ -75,13 +75,13 @@ func (c *raw) do(method, body string) *httptest.ResponseRecorder {
 	return w
 }
 
-// ask sends a message without its version, and returns the answer without that.
-func (c *raw) ask(message string) string {
+// ask sends a message and returns the answer. Neither text has the member jsonrpc.
+func (c *rawClient) ask(message string) string {
 	return strings.TrimPrefix(c.do("POST", `{"jsonrpc":"2.0",`+message+`}`).Body.String(), `{"jsonrpc":"2.0",`)
 }
 
-// open opens another session.
-func (c *raw) open(version, more string) {
+// open opens a new session.
+func (c *rawClient) open(version, more string) {
 	c.t.Helper()
 	c.session = ""
 	w := c.do("POST", `{"jsonrpc":"2.0","id":0,"method":"initialize","params":{"protocolVersion":"`+version+`",`+more+`}}`)
@@ -91,13 +91,13 @@ func (c *raw) open(version, more string) {
 	synctest.Wait()
 }
 
-const plain = `"capabilities":{},"clientInfo":{"name":"raw","version":"7"}`
+const plainParams = `"capabilities":{},"clientInfo":{"name":"raw","version":"7"}`
 
-// Notifications that wait are bounded by what they keep: their bytes, not those of the bodies they came in, and their headers.
+// The bound of waiting notifications counts their own bytes, not those of their HTTP bodies, and their headers.
 func TestNotificationsThatWaitAreBoundedInBytes(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		release := make(chan struct{})
-		c := newRaw(t, New(newServer(&mcp.ServerOptions{RootsListChangedHandler: func(ctx context.Context, _ *mcp.RootsListChangedRequest) {
+		c := newRawClient(t, New(newServer(&mcp.ServerOptions{RootsListChangedHandler: func(ctx context.Context, _ *mcp.RootsListChangedRequest) {
 			select {
 			case <-release:
 			case <-ctx.Done():
@@ -109,7 +109,7 @@ func TestNotificationsThatWaitAreBoundedInBytes(t *testing.T) {
 			"with white space": func() { c.ask(changed + strings.Repeat(" ", 1<<20)) },
 			"large headers":    func() { c.fields = 1500; c.ask(changed); c.fields = 0 },
 		} {
-			c.open("2025-11-25", plain)
+			c.open("2025-11-25", plainParams)
 			c.ask(`"method":"notifications/initialized"`)
 			held := heap()
 			for range 100 {
@@ -128,13 +128,13 @@ func TestNotificationsThatWaitAreBoundedInBytes(t *testing.T) {
 	})
 }
 
-// subscribed is how many subscriptions the SDK has, as its handlers were told.
-type subscribed struct {
+// subscriptionSet is the subscriptions of a server, as its handlers get them.
+type subscriptionSet struct {
 	mu  sync.Mutex
 	all map[string]bool
 }
 
-func (s *subscribed) server() *mcp.Server {
+func (s *subscriptionSet) server() *mcp.Server {
 	s.all = map[string]bool{}
 	change := func(uri string, on bool) error {
 		s.mu.Lock()
@@ -150,14 +150,14 @@ func (s *subscribed) server() *mcp.Server {
 	}, nil)
 }
 
-// A session can have so many subscriptions, of such a size. The next one is refused, with words that say why, until one is taken back; what each
-// costs does not depend on how many there are.
+// The number and the size of subscriptions are bounded. Beyond the bound a call is refused with the reason, until the client unsubscribes from one.
+// The cost of a subscription does not depend on their number.
 func TestSubscriptionsAreBounded(t *testing.T) {
 	bubble(t, func(t *testing.T) {
-		var sdk subscribed
-		a := &moving{App: New(sdk.server()), moved: map[*rejoin.Session]*side{}}
-		c := newRaw(t, a, rejoin.Config{})
-		c.open("2025-11-25", plain)
+		var sdk subscriptionSet
+		a := &movableApp{App: New(sdk.server()), sessions: map[*rejoin.Session]*movableSession{}}
+		c := newRawClient(t, a, rejoin.Config{})
+		c.open("2025-11-25", plainParams)
 		subscribe := func(method, uri string) string {
 			return c.ask(`"id":1,"method":"resources/` + method + `","params":{"_meta":{"a":1},"uri":"` + uri + `"}`)
 		}
@@ -190,7 +190,7 @@ func TestSubscriptionsAreBounded(t *testing.T) {
 		want("unsubscribe", subscribe("unsubscribe", uri(3)), ok)
 		want("in its place", subscribe("subscribe", "other"), ok)
 		want("one more", subscribe("subscribe", uri(3)), many)
-		for n := range 100 { // however the URI is written, the bridge and the SDK read the same
+		for n := range 100 { // however the URI is written, the bridge and the SDK read the same value
 			other := strconv.Itoa(n)
 			for _, params := range []string{
 				`{"uri":"more` + other + `","URI":"other"}`, `{"uri":"other","URI":"more` + other + `"}`, `{"uri":"other","uri":"more` + other + `"}`,
@@ -202,8 +202,8 @@ func TestSubscriptionsAreBounded(t *testing.T) {
 		if n := len(sdk.all); n > bounds.URIs {
 			t.Errorf("the SDK has %d subscriptions", n)
 		}
-		for session := range a.moved {
-			var st state
+		for session := range a.sessions {
+			var st savedState
 			if err := json.Unmarshal(session.SavedState(), &st); err != nil || len(st.Subscribed) != bounds.URIs {
 				t.Errorf("%d subscriptions are saved: %v", len(st.Subscribed), err)
 			}
@@ -218,12 +218,12 @@ func TestSubscriptionsAreBounded(t *testing.T) {
 	})
 }
 
-// Calls that subscribe and that take it back cross, thousands of times: the SDK never has more than a session may have.
+// Calls that subscribe and unsubscribe run at the same time, thousands of times. The SDK never has more subscriptions than allowed.
 func TestSubscriptionsThatCross(t *testing.T) {
 	bubble(t, func(t *testing.T) {
-		var sdk subscribed
-		c := newRaw(t, New(sdk.server()), rejoin.Config{})
-		c.open("2025-11-25", plain)
+		var sdk subscriptionSet
+		c := newRawClient(t, New(sdk.server()), rejoin.Config{})
+		c.open("2025-11-25", plainParams)
 		for n := range bounds.URIs - 4 {
 			c.ask(`"id":1,"method":"resources/subscribe","params":{"uri":"first` + strconv.Itoa(n) + `"}`)
 		}
@@ -240,7 +240,7 @@ func TestSubscriptionsThatCross(t *testing.T) {
 				t.Fatalf("the SDK has %d subscriptions", n)
 			}
 		}
-		for uri := range sdk.all { // none is beyond reach
+		for uri := range sdk.all { // each can be removed
 			c.ask(`"id":1,"method":"resources/unsubscribe","params":{"uri":"` + uri + `"}`)
 		}
 		for n := range 300 * 8 {
@@ -254,11 +254,11 @@ func TestSubscriptionsThatCross(t *testing.T) {
 	})
 }
 
-// A subscription that the server refuses takes no place.
+// A subscription that the server refuses does not count.
 func TestSubscriptionsThatFailTakeNoPlace(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		refuse := true
-		c := newRaw(t, New(newServer(&mcp.ServerOptions{
+		c := newRawClient(t, New(newServer(&mcp.ServerOptions{
 			SubscribeHandler: func(context.Context, *mcp.SubscribeRequest) error {
 				if refuse {
 					return mcp.ResourceNotFoundError("x")
@@ -267,7 +267,7 @@ func TestSubscriptionsThatFailTakeNoPlace(t *testing.T) {
 			},
 			UnsubscribeHandler: func(context.Context, *mcp.UnsubscribeRequest) error { return nil },
 		}, nil)), rejoin.Config{})
-		c.open("2025-11-25", plain)
+		c.open("2025-11-25", plainParams)
 		for _, refuse = range []bool{true, false, true} {
 			for n := range bounds.URIs {
 				got := c.ask(`"id":1,"method":"resources/subscribe","params":{"uri":"` + strconv.Itoa(n) + `"}`)
@@ -279,13 +279,13 @@ func TestSubscriptionsThatFailTakeNoPlace(t *testing.T) {
 	})
 }
 
-// What a message changes is what it costs, however much the client said before.
+// The cost of a change does not depend on the size of the state.
 func TestAChangeCostsWhatItChanges(t *testing.T) {
 	bubble(t, func(t *testing.T) {
-		var sdk subscribed
-		c := newRaw(t, New(sdk.server()), rejoin.Config{})
+		var sdk subscriptionSet
+		c := newRawClient(t, New(sdk.server()), rejoin.Config{})
 		measure := func(subscriptions int) int {
-			c.open("2025-11-25", plain)
+			c.open("2025-11-25", plainParams)
 			for n := range subscriptions {
 				c.ask(`"id":1,"method":"resources/subscribe","params":{"uri":"` + strconv.Itoa(n) + strings.Repeat("x", 8000) + `"}`)
 			}
@@ -306,12 +306,13 @@ func TestAChangeCostsWhatItChanges(t *testing.T) {
 	})
 }
 
-// What an idle session keeps of what its client said to open it is no multiple of it, whatever it is made of.
+// An idle session keeps little of its initialize and of other large messages, whatever they consist of.
 func TestIdleSessionsKeepLittle(t *testing.T) {
 	bubble(t, func(t *testing.T) {
-		c := newRaw(t, New(newServer(nil, nil)), rejoin.Config{})
+		c := newRawClient(t, New(newServer(nil, nil)), rejoin.Config{})
 		fill := func(part string, size int) string { return strings.Repeat(part+",", size/(len(part)+1)) + part }
-		measure := func(opening string, then ...string) int {
+		const limit = 160 << 10
+		once := func(opening string, then ...string) int {
 			t.Helper()
 			const n = 20
 			before := heap()
@@ -326,52 +327,62 @@ func TestIdleSessionsKeepLittle(t *testing.T) {
 			runtime.KeepAlive(then)
 			return kept
 		}
-		measure(plain)
-		honest, worst := measure(plain), 0
+		// A buffer of the HTTP client's may still be in use at one measurement, but what sessions keep is there at the next one, too.
+		measure := func(opening string, then ...string) (kept int) {
+			t.Helper()
+			for range 2 {
+				if kept = once(opening, then...); kept <= limit {
+					break
+				}
+			}
+			return kept
+		}
+		measure(plainParams)
+		honest, worst := measure(plainParams), 0
 		note := func(what string, kept int) {
 			t.Logf("%s: %d bytes, %.1f times", what, kept, float64(kept)/float64(honest))
 			worst = max(worst, kept)
 		}
 		for _, size := range []int{7 << 10, 60 << 10} {
 			for _, part := range []string{`{}`, `0`, `""`, `{"a":{}}`, `[[]]`} {
-				note(strconv.Itoa(size)+" bytes of "+part, measure(`"capabilities":{"sampling":{},"experimental":{"x":[`+fill(part, size)+`]}},"clientInfo":{"name":"raw","version":"7"}`))
+				note(strconv.Itoa(size)+" bytes of "+part,
+					measure(`"capabilities":{"sampling":{},"experimental":{"x":[`+fill(part, size)+`]}},"clientInfo":{"name":"raw","version":"7"}`))
 			}
 		}
 		note("icons", measure(`"capabilities":{},"clientInfo":{"name":"raw","version":"7","icons":[`+fill(`{}`, 7<<10)+`]}`))
-		note("initialized", measure(plain, `"method":"notifications/initialized","params":{"_meta":{"x":[`+fill(`{"a":{}}`, 1<<20)+`]}}`))
-		note("a level", measure(plain, `"id":1,"method":"logging/setLevel","params":{"level":"`+strings.Repeat("x", 1<<20)+`"}`))
-		note("another level", measure(plain, `"id":1,"method":"logging/setLevel","params":{"level":"debug","LEVEL":"`+strings.Repeat("x", 1<<20)+`"}`))
+		note("initialized", measure(plainParams, `"method":"notifications/initialized","params":{"_meta":{"x":[`+fill(`{"a":{}}`, 1<<20)+`]}}`))
+		note("a level", measure(plainParams, `"id":1,"method":"logging/setLevel","params":{"level":"`+strings.Repeat("x", 1<<20)+`"}`))
+		note("another level", measure(plainParams, `"id":1,"method":"logging/setLevel","params":{"level":"debug","LEVEL":"`+strings.Repeat("x", 1<<20)+`"}`))
 		large := `{"name":"x","arguments":{"a":"` + strings.Repeat("x", 1<<20) + `"}}`
-		note("a call", measure(plain, `"id":1,"method":"tools/call","params":`+large))
-		note("a call and a note", measure(plain, `"id":1,"method":"tools/call","params":`+large, `"method":"notifications/roots/list_changed","params":`+large))
-		note("an unknown method", measure(plain, `"id":1,"method":"x","params":`+large))
-		note("an unknown notification", measure(plain, `"method":"notifications/x","params":`+large))
-		note("notes", measure(plain, slices.Repeat([]string{`"method":"notifications/x","params":` + large}, 5)...))
-		if worst > 160<<10 {
+		note("a call", measure(plainParams, `"id":1,"method":"tools/call","params":`+large))
+		note("a call and a note", measure(plainParams, `"id":1,"method":"tools/call","params":`+large, `"method":"notifications/roots/list_changed","params":`+large))
+		note("an unknown method", measure(plainParams, `"id":1,"method":"x","params":`+large))
+		note("an unknown notification", measure(plainParams, `"method":"notifications/x","params":`+large))
+		note("notes", measure(plainParams, slices.Repeat([]string{`"method":"notifications/x","params":` + large}, 5)...))
+		if worst > limit {
 			t.Errorf("an idle session keeps %d bytes; an honest one %d", worst, honest)
 		}
 	})
 }
 
-// The SDK writes what is no JSON into the data of an error, for a URI with a control character. Clients that speak either era can decode it, and
-// find the URI in it.
+// For a URI with a control character the SDK writes invalid JSON into the data of an error. Clients of both eras get valid JSON with the URI.
 func TestAResourceThatIsNotFound(t *testing.T) {
 	for _, id := range []string{`a\u0001b`, `a\u007f\u0000`, `a`, `a\"b\\c`, `\ud83d\ude00`, "\u00ad"} {
 		bubble(t, func(t *testing.T) {
 			s := newServer(nil, nil)
 			s.AddResource(&mcp.Resource{URI: "a:1", Name: "a"}, func(context.Context, *mcp.ReadResourceRequest) (*mcp.ReadResourceResult, error) { return nil, nil })
 			bridged := New(s)
-			eras := rejoin.Both
+			eras := rejoin.EraBoth
 			if bridged.Modern() == nil { // an older version of the SDK
-				eras = rejoin.Legacy
+				eras = rejoin.EraLegacy
 			}
-			c := newRaw(t, bridged, rejoin.Config{Eras: eras})
-			c.open("2025-03-26", plain)
+			c := newRawClient(t, bridged, rejoin.Config{Eras: eras})
+			c.open("2025-03-26", plainParams)
 			const read = `{"jsonrpc":"2.0","id":%,"method":"resources/read","params":{"uri":"#"}}`
 			one := strings.NewReplacer("%", "1", "#", id).Replace(read)
 			batch := c.do("POST", "["+one+`,{"jsonrpc":"2.0","id":2,"method":"ping"}]`).Body.Bytes()
 			modern := []byte(`{"error":{"data":{"uri":"` + id + `"}}}`)
-			if eras == rejoin.Both {
+			if eras == rejoin.EraBoth {
 				modern = modernRead(c.srv, id)
 			}
 			type answer struct {
@@ -398,11 +409,11 @@ func TestAResourceThatIsNotFound(t *testing.T) {
 	}
 }
 
-// modernRead reads a resource as clients of the modern era do, and returns the message that comes.
+// modernRead reads a resource as a client of the modern era does, and returns the answer.
 func modernRead(srv *rejoin.Server, uri string) []byte {
 	w := httptest.NewRecorder()
 	r := httptest.NewRequest(http.MethodPost, "/mcp", strings.NewReader(`{"jsonrpc":"2.0","id":3,"method":"resources/read","params":{"uri":"`+uri+
-		`","_meta":{"io.modelcontextprotocol/protocolVersion":"`+modernVersion+`","io.modelcontextprotocol/clientInfo":{"name":"raw","version":"7"},"io.modelcontextprotocol/clientCapabilities":{}}}}`))
+		`","_meta":{`+modernMeta+`}}}`))
 	r.Header = http.Header{
 		"Content-Type": {"application/json"}, "Accept": {"application/json, text/event-stream"}, "Mcp-Protocol-Version": {modernVersion},
 		"Mcp-Method": {"resources/read"},

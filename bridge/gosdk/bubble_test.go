@@ -23,15 +23,15 @@ func bubble(t *testing.T, f func(*testing.T)) {
 	synctest.Test(t, f)
 }
 
-// elapse lets virtual time pass: outside of a bubble it would take as long as it says.
+// elapse lets virtual time pass. Call it in a bubble only.
 func elapse(d time.Duration) { <-time.After(d) }
 
-// goroutines counts what runs in this test's bubble and has that in its stack, once all of it has come to rest.
+// goroutines waits until all goroutines of this test's bubble are blocked, and counts those whose stack contains part.
 func goroutines(part string) (count int) {
 	synctest.Wait()
 	buf := make([]byte, 4<<20)
 	all := strings.Split(string(buf[:runtime.Stack(buf, true)]), "\n\n")
-	_, rest, _ := strings.Cut(all[0], "synctest bubble ") // the first is the one that asks
+	_, rest, _ := strings.Cut(all[0], "synctest bubble ") // the first is the current one
 	number, _, _ := strings.Cut(rest, "]")
 	for _, stack := range all[1:] {
 		if head, _, _ := strings.Cut(stack, "\n"); strings.Contains(head, "synctest bubble "+number+"]") && strings.Contains(stack, part) {
@@ -44,7 +44,7 @@ func goroutines(part string) (count int) {
 // handler is a tool.
 type handler func(context.Context, *mcp.CallToolRequest) (*mcp.CallToolResult, error)
 
-// newServer makes a server of the SDK's with tools.
+// newServer returns a server of the SDK with tools.
 func newServer(opts *mcp.ServerOptions, tools map[string]handler) *mcp.Server {
 	s := mcp.NewServer(&mcp.Implementation{Name: "server", Version: "1"}, opts)
 	for name, run := range tools {
@@ -53,8 +53,8 @@ func newServer(opts *mcp.ServerOptions, tools map[string]handler) *mcp.Server {
 	return s
 }
 
-// answers is a client's user: it says yes to everything.
-func answers(method string, _ json.RawMessage) (any, error) {
+// acceptAll answers each request of the server as a user who accepts.
+func acceptAll(method string, _ json.RawMessage) (any, error) {
 	switch method {
 	case "elicitation/create":
 		return json.RawMessage(`{"action":"accept","content":{"color":"blue"}}`), nil
@@ -68,8 +68,8 @@ func answers(method string, _ json.RawMessage) (any, error) {
 	return nil, rejoin.Errorf(rejoin.CodeMethodNotFound, "%s", method)
 }
 
-// say is a message as the tests write it: the method's last part, and what it says.
-func say(raw json.RawMessage) string {
+// summary is a message in short: the last part of the method, and its text.
+func summary(raw json.RawMessage) string {
 	var m struct {
 		Method string
 		Params struct {
@@ -94,38 +94,38 @@ func say(raw json.RawMessage) string {
 	return strings.TrimSpace(m.Method[strings.LastIndex(m.Method, "/")+1:] + " " + p.Message + p.SystemPrompt + p.Data + p.URI + p.Meta.Note)
 }
 
-func said(messages []json.RawMessage) []string {
+func summaries(messages []json.RawMessage) []string {
 	var all []string
 	for _, m := range messages {
-		all = append(all, say(m))
+		all = append(all, summary(m))
 	}
 	return all
 }
 
-// expect compares what a stream has brought so far.
+// expect compares the messages of a stream with their expected summaries.
 func expect(t *testing.T, what string, messages []json.RawMessage, want ...string) {
 	t.Helper()
-	if got := said(messages); !slices.Equal(got, want) {
+	if got := summaries(messages); !slices.Equal(got, want) {
 		t.Errorf("%s:\n got %q\nwant %q", what, got, want)
 	}
 }
 
-// journal is a logger that remembers.
-type journal struct {
+// logBuffer keeps what a logger writes.
+type logBuffer struct {
 	mu    sync.Mutex
 	lines strings.Builder
 }
 
-func (j *journal) Write(p []byte) (int, error) {
-	j.mu.Lock()
-	defer j.mu.Unlock()
-	return j.lines.Write(p)
+func (b *logBuffer) Write(p []byte) (int, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.lines.Write(p)
 }
 
-func (j *journal) count(part string) int {
-	j.mu.Lock()
-	defer j.mu.Unlock()
-	return strings.Count(j.lines.String(), part)
+func (b *logBuffer) count(part string) int {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return strings.Count(b.lines.String(), part)
 }
 
-func (j *journal) logger() *slog.Logger { return slog.New(slog.NewTextHandler(j, nil)) }
+func (b *logBuffer) logger() *slog.Logger { return slog.New(slog.NewTextHandler(b, nil)) }

@@ -13,10 +13,10 @@ import (
 	"github.com/rejoin-mcp/rejoin"
 )
 
-// The whole life of a call, byte for byte, with ids that no float64 holds and that only differ in their type.
+// A complete call, byte for byte, with ids that a float64 cannot hold and with ids that differ only in their type.
 func TestWire(t *testing.T) {
-	b := newBench(t, rejoin.Config{}, nil)
-	c := (&client{t: t, url: b.url}).initialize("2025-11-25")
+	f := newFixture(t, rejoin.Config{}, nil)
+	c := (&client{t: t, url: f.url}).initialize("2025-11-25")
 	for _, id := range []string{`1.5`, `9007199254740993`, `"1"`, `1`} {
 		seen := map[string]bool{}
 		fresh := func(cursor string) string {
@@ -38,14 +38,14 @@ func TestWire(t *testing.T) {
 		c.tell(`{"jsonrpc":"2.0","id":` + string(m.ID) + `,"result":{"action":"accept","content":{"color":"blue"}}}`)
 		res.expectRetry(30)
 		res.expectBlock("")
-		receive(t, "the tool to go on", b.parked)
+		receive(t, "the tool to go on", f.disconnected)
 
 		res = c.do("GET", "", cursor)
 		fresh(res.primer())
 		cursor = fresh(res.expect("notifications/progress 2 sky"))
 		res.expectRetry(40)
 		res.expectBlock("")
-		receive(t, "the tool to go on", b.parked)
+		receive(t, "the tool to go on", f.disconnected)
 
 		res = c.do("GET", "", cursor)
 		fresh(res.primer())
@@ -56,16 +56,16 @@ func TestWire(t *testing.T) {
 			t.Fatalf("poll after the end: %s", res.Status)
 		}
 	}
-	n := receive(t, "the session", b.opened)
-	if calls, _ := n.known(); calls != 0 {
+	n := receive(t, "the session", f.opened)
+	if calls, _ := n.pending(); calls != 0 {
 		t.Errorf("%d answered calls are still known", calls)
 	}
 }
 
 func TestSDKClient(t *testing.T) {
-	b := newBench(t, rejoin.Config{}, nil)
+	f := newFixture(t, rejoin.Config{}, nil)
 	steps := make(chan string, 64)
-	s := b.connect(&mcp.ClientOptions{
+	s := f.connect(&mcp.ClientOptions{
 		ElicitationHandler: func(_ context.Context, r *mcp.ElicitRequest) (*mcp.ElicitResult, error) {
 			steps <- "asked " + r.Params.Message
 			return &mcp.ElicitResult{Action: "accept", Content: map[string]any{"color": "green"}}, nil
@@ -93,46 +93,46 @@ func TestSDKClient(t *testing.T) {
 		for range 4 {
 			got = append(got, receive(t, "the client's handlers", steps))
 		}
-		slices.Sort(got) // the client runs them side by side
+		slices.Sort(got) // the client runs its handlers concurrently
 		if want := []string{"asked grass", "progress 1", "progress 2", "progress 3"}; !slices.Equal(got, want) {
 			t.Fatalf("got %q", got)
 		}
 	}
-	n := receive(t, "the session", b.opened)
+	n := receive(t, "the session", f.opened)
 	if err := s.Close(); err != nil {
 		t.Fatal(err)
 	}
-	b.gone(n)
+	f.waitEnded(n)
 }
 
 func TestCancel(t *testing.T) {
-	b := newBench(t, rejoin.Config{Policy: rejoin.Policy{Mode: rejoin.SSE}}, nil)
-	c := (&client{t: t, url: b.url}).initialize("2025-11-25")
+	f := newFixture(t, rejoin.Config{Policy: rejoin.Policy{Mode: rejoin.ModeSSE}}, nil)
+	c := (&client{t: t, url: f.url}).initialize("2025-11-25")
 	res := c.call("9007199254740993", "block", "x")
 	other := c.call("9007199254740992", "block", "y")
-	receive(t, "the tool", b.begun)
-	receive(t, "the other tool", b.begun)
+	receive(t, "the tool", f.started)
+	receive(t, "the other tool", f.started)
 	c.tell(`{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":9007199254740993,"reason":"enough"}}`)
-	if cause := receive(t, "the context's end", b.causes); cause != rejoin.ErrCancelled {
+	if cause := receive(t, "the context's end", f.causes); cause != rejoin.ErrCancelled {
 		t.Fatalf("the tool's context ended with %v", cause)
 	}
 	res.primer()
 	res.expectBlock("")
 	select {
-	case cause := <-b.causes:
+	case cause := <-f.causes:
 		t.Fatalf("another call was cancelled: %v", cause)
 	default:
 	}
 	c.tell(`{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":9007199254740992}}`)
 	other.primer()
 	other.expectBlock("")
-	close(b.release)
+	close(f.release)
 }
 
-// What a tool sees of HTTP is that of the request that carries its call.
+// Headers and context values of a tool belong to the HTTP request that carries its call.
 func TestRequestValues(t *testing.T) {
-	b := newBench(t, rejoin.Config{Principal: Principal}, nil)
-	c := (&client{t: t, url: b.url, headers: map[string]string{"X-Trace": "first", "Authorization": "Bearer ann"}}).initialize("2025-11-25")
+	f := newFixture(t, rejoin.Config{Principal: Principal}, nil)
+	c := (&client{t: t, url: f.url, headers: map[string]string{"X-Trace": "first", "Authorization": "Bearer ann"}}).initialize("2025-11-25")
 	c.headers["X-Trace"] = "second"
 	if body := c.call("1", "whoami", "").rest(); !strings.Contains(body, `"second second ann"`) {
 		t.Fatal(body)
@@ -143,18 +143,18 @@ func TestRequestValues(t *testing.T) {
 	}
 }
 
-// A question that its tool gives up is withdrawn under the id that the client knows it by.
+// If a tool gives up a question, the question is withdrawn with the id that the client got.
 func TestWithdrawnQuestion(t *testing.T) {
-	b := newBench(t, rejoin.Config{}, nil)
-	c := (&client{t: t, url: b.url}).initialize("2025-11-25")
+	f := newFixture(t, rejoin.Config{}, nil)
+	c := (&client{t: t, url: f.url}).initialize("2025-11-25")
 	res := c.call("1", "impatient", "x")
 	res.primer()
 	q, _ := res.message()
-	close(b.release)
+	close(f.release)
 	m, _ := res.message()
 	if m.Method != "notifications/cancelled" || string(m.Params.RequestID) != string(q.ID) {
 		t.Errorf("got %v for %s, want a withdrawal of %s", m, m.Params.RequestID, q.ID)
 	}
-	close(b.seen)
+	close(f.seen)
 	res.expect("1 context canceled")
 }

@@ -11,7 +11,7 @@ import (
 	"testing"
 )
 
-// client is an HTTP client that knows nothing of MCP but the headers.
+// client is an HTTP client that knows only the headers of MCP.
 type client struct {
 	t       *testing.T
 	url     string
@@ -83,7 +83,7 @@ func (r *response) rest() string {
 	return string(b)
 }
 
-// block reads up to the next empty line; "": the end.
+// block reads up to the next empty line; "" is the end of the stream.
 func (r *response) block() string {
 	r.t.Helper()
 	var b strings.Builder
@@ -169,7 +169,7 @@ func (r *response) expect(want string) (id string) {
 	return id
 }
 
-// expectRetry reads a retry of ms, to which up to a fifth is added.
+// expectRetry reads a retry of ms, lengthened by up to a fifth.
 func (r *response) expectRetry(ms int) {
 	r.t.Helper()
 	block, got := r.block(), 0

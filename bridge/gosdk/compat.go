@@ -11,10 +11,10 @@ import (
 	"github.com/rejoin-mcp/rejoin/bridge/internal/faithful"
 )
 
-// What the SDK's versions do not have in common is found out at run time, so that one source fits them all. The package's
-// documentation says what is lost where something is missing.
+// One source supports all versions of the SDK: the bridge finds out at run time what a version has. The package documentation says what is lost
+// without it.
 
-// setField sets a field of a struct, if there is one of that name and type.
+// setField sets a field of a struct. It reports whether there is a field of that name and type.
 func setField[S, V any](s *S, name string, v V) bool {
 	f := reflect.ValueOf(s).Elem().FieldByName(name)
 	if !f.IsValid() || !f.CanSet() || f.Type() != reflect.TypeFor[V]() {
@@ -24,9 +24,10 @@ func setField[S, V any](s *S, name string, v V) bool {
 	return true
 }
 
-// newModern is the SDK's own handler of the modern era. Nil: the SDK has none in which a disconnect cancels, as that era demands.
+// newModern returns the SDK's own handler of the modern era; nil if the SDK has none in which a disconnect cancels the request, as that era
+// requires.
 func newModern(choose func(*http.Request) *mcp.Server) http.Handler {
-	opts := &mcp.StreamableHTTPOptions{Stateless: true, DisableLocalhostProtection: true} // rejoin has checked
+	opts := &mcp.StreamableHTTPOptions{Stateless: true, DisableLocalhostProtection: true} // rejoin checks the host
 	if !setField(opts, "PropagateRequestCancellation", true) {
 		return nil
 	}
@@ -34,37 +35,37 @@ func newModern(choose func(*http.Request) *mcp.Server) http.Handler {
 	return faithful.Handler(mcp.NewStreamableHTTPHandler(choose, opts))
 }
 
-// setVersion gives a restored session its negotiated version: where the SDK keeps no such thing, in place of what was asked for.
+// setVersion sets the negotiated version of a restored session. If the SDK has no field for it, it replaces the requested version.
 func setVersion(st *mcp.ServerSessionState, version string) {
 	if !setField(st, "NegotiatedProtocolVersion", version) && version != "" {
 		st.InitializeParams.ProtocolVersion = version
 	}
 }
 
-// probeIDKey finds the key of the request's id in the SDK's contexts, which its own transport asks for in order to route what is
-// sent. Nil: it did not.
+// probeIDKey finds the key under which the SDK stores a request's id in its contexts. The SDK's own transport looks it up to route a message.
+// Nil: not found.
 func probeIDKey() (key any) {
-	defer func() { _ = recover() }() // a version of the SDK that we do not know
+	defer func() { _ = recover() }() // an unknown version of the SDK may panic
 	t := &mcp.StreamableServerTransport{SessionID: "probe"}
 	conn, err := t.Connect(context.Background())
 	if err != nil {
 		return nil
 	}
 	defer conn.Close()
-	ctx := &keySpy{Context: context.Background()}
-	_ = conn.Write(ctx, &jsonrpc.Request{Method: "notifications/message"}) // nobody listens
+	ctx := &keyRecorder{Context: context.Background()}
+	_ = conn.Write(ctx, &jsonrpc.Request{Method: "notifications/message"}) // its result does not matter
 	return ctx.key
 }
 
-// keySpy is a context that remembers the key it was asked for.
-type keySpy struct {
+// keyRecorder is a context that records the key of the id when it is looked up.
+type keyRecorder struct {
 	context.Context
 	key any
 }
 
-func (s *keySpy) Value(key any) any {
+func (r *keyRecorder) Value(key any) any {
 	if t := reflect.TypeOf(key); t.PkgPath() == reflect.TypeFor[mcp.Server]().PkgPath() && t.Name() == "idContextKey" {
-		s.key = key
+		r.key = key
 	}
-	return s.Context.Value(key)
+	return r.Context.Value(key)
 }

@@ -13,62 +13,62 @@ import (
 	"github.com/rejoin-mcp/rejoin"
 )
 
-// push queues a message for Read. With the lock.
-func (c *session) push(m jsonrpc.Message) {
-	if !c.over {
-		c.queue = append(c.queue, m)
-		c.ready.Signal()
+// enqueue queues a message for Read. The caller holds s.mu.
+func (s *session) enqueue(m jsonrpc.Message) {
+	if !s.ended {
+		s.queue = append(s.queue, m)
+		s.ready.Signal()
 	}
 }
 
-func (c *session) Connect(context.Context) (mcp.Connection, error) { return c, nil }
+func (s *session) Connect(context.Context) (mcp.Connection, error) { return s, nil }
 
-func (c *session) SessionID() string { return c.s.ID() }
+func (s *session) SessionID() string { return s.session.ID() }
 
-// Read does not look at its context: it is that of Connect, which never ends.
-func (c *session) Read(context.Context) (jsonrpc.Message, error) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	for !c.over && len(c.queue) == 0 {
-		c.ready.Wait()
+// Read ignores its context: it is the context of Connect, which never ends.
+func (s *session) Read(context.Context) (jsonrpc.Message, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for !s.ended && len(s.queue) == 0 {
+		s.ready.Wait()
 	}
-	if len(c.queue) == 0 {
+	if len(s.queue) == 0 {
 		return nil, io.EOF
 	}
-	m := c.queue[0]
-	c.queue[0] = nil
-	if c.queue = c.queue[1:]; len(c.queue) == 0 {
-		c.queue = nil
+	m := s.queue[0]
+	s.queue[0] = nil
+	if s.queue = s.queue[1:]; len(s.queue) == 0 {
+		s.queue = nil
 	}
 	return m, nil
 }
 
-// Close is called with the SDK's lock, so nothing may be done here that could come back to the SDK.
-func (c *session) Close() error {
-	if c.end() {
-		go c.s.End(nil)
+// Close is called under a lock of the SDK, so it must not call the SDK.
+func (s *session) Close() error {
+	if s.endReading() {
+		go s.session.End(nil)
 	}
 	return nil
 }
 
-// errRejected marks errors of Write that are about one message. Any other would end the session.
+// errRejected marks an error of Write as the error of one message. After any other error the SDK ends the session.
 var errRejected = &jsonrpc.Error{Code: -32005, Message: "rejected by transport"}
 
-func (c *session) Write(ctx context.Context, message jsonrpc.Message) error {
+func (s *session) Write(ctx context.Context, message jsonrpc.Message) error {
 	switch m := message.(type) {
 	case *jsonrpc.Response:
-		c.respond(m)
+		s.respond(m)
 	case *jsonrpc.Request:
-		ctx, belongs := c.origin(ctx)
+		ctx, inCall := s.origin(ctx)
 		switch {
 		case m.IsCall():
-			c.ask(ctx, m, belongs)
+			s.ask(ctx, m, inCall)
 		case m.Method == "notifications/cancelled":
-			c.withdraw(m.Params)
-		case belongs && m.Method == "notifications/progress" && rejoin.HandleFromContext(ctx).Session() == nil:
-			// Of a call that has ended. Where there is a handle, rejoin knows by itself.
+			s.withdraw(m.Params)
+		case inCall && m.Method == "notifications/progress" && rejoin.HandleFromContext(ctx).Session() == nil:
+			// Progress of a call that has ended is dropped. If there is a handle, rejoin does that.
 		default:
-			if err := c.s.Notify(ctx, m.Method, &m.Params); err != nil {
+			if err := s.session.Notify(ctx, m.Method, &m.Params); err != nil {
 				return fmt.Errorf("%w: %w", errRejected, err)
 			}
 		}
@@ -76,61 +76,61 @@ func (c *session) Write(ctx context.Context, message jsonrpc.Message) error {
 	return nil
 }
 
-// origin finds the call that something is sent for, and reports whether there is or was one in this session. A handler's context says
-// so itself; a middleware's that is outside of ours knows only the id of the SDK's request.
-func (c *session) origin(ctx context.Context) (context.Context, bool) {
-	if s := rejoin.HandleFromContext(ctx).Session(); s != nil || c.app.idKey == nil {
-		return ctx, s == c.s
+// origin finds the call that a message is sent for. It returns the call's context, or ctx, and whether ctx belongs to a call of this session,
+// which may have ended. A handler's context has a handle. The context of a middleware outside ours has only the id of the SDK's request.
+func (s *session) origin(ctx context.Context) (context.Context, bool) {
+	if of := rejoin.HandleFromContext(ctx).Session(); of != nil || s.app.idKey == nil {
+		return ctx, of == s.session
 	}
-	id, _ := ctx.Value(c.app.idKey).(jsonrpc.ID)
-	name, _ := id.Raw().(string)
-	if n, ok := strings.CutPrefix(name, string(c.s.Ref())+"."); !ok || strings.Contains(n, ".") {
+	id, _ := ctx.Value(s.app.idKey).(jsonrpc.ID)
+	sdkID, _ := id.Raw().(string)
+	if n, ok := strings.CutPrefix(sdkID, string(s.session.Ref())+"."); !ok || strings.Contains(n, ".") {
 		return ctx, false
 	}
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if k := c.calls[name]; k != nil {
-		ctx = k.ctx
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if in := s.calls[sdkID]; in != nil {
+		ctx = in.ctx
 	}
 	return ctx, true
 }
 
-// respond answers a call. That it may have ended meanwhile is rejoin's business.
-func (c *session) respond(m *jsonrpc.Response) {
-	name, _ := m.ID.Raw().(string)
-	c.mu.Lock()
-	k := c.calls[name]
-	if request := c.sent[name]; request != nil {
-		empty(request)
-		delete(c.sent, name)
+// respond answers a call. If the call has ended meanwhile, rejoin drops the answer.
+func (s *session) respond(m *jsonrpc.Response) {
+	id, _ := m.ID.Raw().(string)
+	s.mu.Lock()
+	in := s.calls[id]
+	if request := s.unanswered[id]; request != nil {
+		clearMessage(request)
+		delete(s.unanswered, id)
 	}
 	switch {
-	case name == fenceID:
-		c.notes.handled()
-		c.fence()
-	case k != nil:
-		delete(c.calls, name)
-		delete(c.carriers, k.key)
+	case id == markerID:
+		s.backlog.markerAnswered()
+		s.sendMarker()
+	case in != nil:
+		delete(s.calls, id)
+		delete(s.incoming, in.key)
 	}
-	c.mu.Unlock()
-	if k == nil {
+	s.mu.Unlock()
+	if in == nil {
 		return
 	}
-	k.stop()
-	c.memory.finish(k.call, m)
+	in.stop()
+	s.state.answered(in.call, m)
 	if m.Error != nil {
-		_ = k.call.Fail(toRejoin(m.Error))
+		_ = in.call.Fail(toRejoin(m.Error))
 		return
 	}
-	_ = k.call.Reply(m.Result)
+	_ = in.call.Reply(m.Result)
 }
 
 func makeID(v any) jsonrpc.ID {
-	id, _ := jsonrpc.MakeID(v) // the zero ID, which nothing has, for what is none
+	id, _ := jsonrpc.MakeID(v) // if v is not an id, the zero ID, which no request has
 	return id
 }
 
-// toRejoin sees errors as the SDK's own transports do.
+// toRejoin converts an error as the SDK's own transports do.
 func toRejoin(err error) *rejoin.Error {
 	e := &rejoin.Error{Message: err.Error()}
 	if wire, ok := errors.AsType[*jsonrpc.Error](err); ok {

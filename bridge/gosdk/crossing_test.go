@@ -11,13 +11,13 @@ import (
 	"github.com/rejoin-mcp/rejoin/bridge/internal/crossing"
 )
 
-// However the end of a session crosses with what is on its way, nothing of the session stays, and every tool sees its context end.
+// Whatever is on its way when a session ends, nothing of the session is left, and the context of each tool ends.
 func TestEndsCross(t *testing.T) {
-	crossing.Run(t, func(stage *crossing.Stage) rejoin.App {
+	crossing.Run(t, func(handlers *crossing.Handlers) rejoin.App {
 		tools := map[string]handler{}
 		for _, name := range crossing.Tools {
 			tools[name] = func(ctx context.Context, req *mcp.CallToolRequest) (*mcp.CallToolResult, error) {
-				return text("x"), stage.Perform(ctx, name, voiceOf(req.Session))
+				return text("x"), handlers.Tool(ctx, name, senderOf(req.Session))
 			}
 		}
 		return New(newServer(&mcp.ServerOptions{
@@ -25,21 +25,21 @@ func TestEndsCross(t *testing.T) {
 			SubscribeHandler:   func(context.Context, *mcp.SubscribeRequest) error { return nil },
 			UnsubscribeHandler: func(context.Context, *mcp.UnsubscribeRequest) error { return nil },
 			InitializedHandler: func(ctx context.Context, req *mcp.InitializedRequest) {
-				stage.Notified(ctx, voiceOf(req.Session))
+				handlers.Notification(ctx, senderOf(req.Session))
 			},
 			RootsListChangedHandler: func(ctx context.Context, req *mcp.RootsListChangedRequest) {
-				stage.Notified(ctx, voiceOf(req.Session))
+				handlers.Notification(ctx, senderOf(req.Session))
 			},
 		}, tools))
 	})
 }
 
-func voiceOf(s *mcp.ServerSession) crossing.Voice {
-	return crossing.Voice{
-		Say: func(ctx context.Context) error {
+func senderOf(s *mcp.ServerSession) crossing.Sender {
+	return crossing.Sender{
+		Log: func(ctx context.Context) error {
 			return s.Log(ctx, &mcp.LoggingMessageParams{Level: "error", Data: "x"})
 		},
-		Ask: func(ctx context.Context) error {
+		Elicit: func(ctx context.Context) error {
 			_, err := s.Elicit(ctx, &mcp.ElicitParams{Message: "x", RequestedSchema: colors})
 			return err
 		},

@@ -1,84 +1,79 @@
 // Package gosdk puts servers written with the official Go SDK (github.com/modelcontextprotocol/go-sdk, v1.6.1 or newer) behind
-// rejoin. Tools, prompts and resources stay as they are; only the HTTP transport in front of them is another one.
+// rejoin. It replaces the SDK's HTTP transport. Tools, prompts and resources stay as they are.
 //
 //	srv, err := rejoin.NewServer(gosdk.New(mcpServer), rejoin.Config{})
 //
-// A server for each user or tenant comes from [NewFunc], which is asked once for a session, not for each request.
+// For a server per user or tenant use [NewFunc]. It is called once for a session, not for each request.
 //
 // # Where messages go
 //
-// What is sent with a handler's context (progress, log messages, sampling, elicitation, roots, pings) travels on the stream of the
-// handler's call, in the order in which it is sent, also while the client is away. After the response it goes to the session's
-// standalone stream, and progress is dropped. What the SDK broadcasts (list_changed, resources/updated) and what is sent with any
-// other context goes to the standalone stream at once.
+// Messages that are sent with a handler's context (progress, log messages, sampling, elicitation, roots, pings) travel on the stream of the
+// handler's call, in the order of sending, also while the client is away. After the response they go to the session's standalone stream, but
+// progress is dropped. Broadcasts of the SDK (list_changed, resources/updated) and messages that are sent with another context go to the
+// standalone stream at once.
 //
-// A send fails for itself alone: with rejoin.ErrFull where the client has left too much unfetched, with rejoin.ErrSessionEnded, or
-// as the SDK's do. That nobody listens is no error.
+// If a send fails, it affects only its own message. The error is rejoin.ErrFull if the client has left too much unread,
+// rejoin.ErrSessionEnded, or an error of the SDK. It is not an error that no client is connected.
 //
-// So pass the handler's context on. A goroutine that a tool starts may use it for as long as it likes, but one that is derived
-// from context.Background() speaks for the session, not for the call.
+// So pass the handler's context on. A goroutine that a tool starts may use it as long as it likes. A context derived from
+// context.Background() belongs to the session, not to the call.
 //
-// Middleware that sends by itself belongs inside New's own: call AddReceivingMiddleware before New. What a middleware added later
-// sends still travels on its call's stream, if the SDK lets itself be asked which request a context belongs to (v1.6.1 to v1.8.0
-// do), but rejoin.HandleFromContext knows nothing there, and a panic ends the process, as it does with the SDK alone.
+// If your middleware sends messages itself, add it with AddReceivingMiddleware before you call New. Messages of a middleware added later
+// still travel on their call's stream, if the bridge can find out which request a context belongs to (it can with v1.6.1 to v1.8.0). But there
+// rejoin.HandleFromContext finds no call, and a panic ends the process, as it does with the SDK alone.
 //
 // # What a handler sees
 //
-// The handler's context has the values of the HTTP request that carries its own call, not of the one that opened the session.
+// The handler's context has the values of the HTTP request that carries its own call, not of the request that opened the session.
 // rejoin.HandleFromContext and rejoin.ServerFromContext work with it and with every context derived from it. It ends when the
-// client cancels the call, the session ends, or rejoin gives the call up, and context.Cause is rejoin's; a disconnect does not
-// end it. A handler that begins when its call or session has ended gets a context that has ended. A handler of a notification has the values of
-// its request too, and no handle; its context ends with the session.
+// client cancels the call, the session ends, or rejoin abandons the call, and context.Cause returns rejoin's cause. A disconnect does not
+// end it. If a call or session has ended before its handler begins, the handler gets a context that has ended. A handler of a notification has
+// the values of its own request too, but no handle, and its context ends with the session.
 //
-// RequestExtra.Header and RequestExtra.TokenInfo are likewise those of the call's own request. RequestExtra.CloseSSEStream is set
-// only where the client can poll, so check it for nil; it may be called any number of times, from any goroutine, never waits, and
-// does nothing once the call has ended. RetryAfter is rounded to milliseconds and lengthened by up to a fifth; 0 is the policy's.
+// RequestExtra.Header and RequestExtra.TokenInfo also belong to the call's own request. RequestExtra.CloseSSEStream is nil if the client
+// cannot poll, so check it. It may be called any number of times, from any goroutine. It never waits, and does nothing after the call has
+// ended. RetryAfter is rounded to milliseconds and lengthened by up to a fifth; 0 is the value of the policy.
 //
 // # Sessions
 //
-// An mcp.ServerSession lives as long as rejoin's session. DELETE, expiry and Server.Close cancel its handlers at once and wait for
-// none of them; ServerSession.Wait returns when the last one has. ServerSession.Close waits for handlers without cancelling them,
-// and then ends the session for the client as well. Its ID is what the client sends as Mcp-Session-Id, a secret.
-// ServerOptions.GetSessionID is not asked: rejoin makes the ids. The SDK's keep-alive pings are answered for the client, since one
-// that is away is no reason to end its session; rejoin has its own limits for that.
+// An mcp.ServerSession lives as long as rejoin's session. DELETE, expiry and Server.Close cancel its handlers at once and do not wait for
+// them; ServerSession.Wait returns when the last handler has returned. ServerSession.Close waits for handlers without cancelling them,
+// and then ends the session for the client as well. The ID is the Mcp-Session-Id of the client, which is a secret.
+// ServerOptions.GetSessionID is not called: rejoin creates the ids. The bridge answers the SDK's keep-alive pings itself, because the SDK would
+// close the session of a client that is away; rejoin has its own limits for that.
 //
-// A handler that panics answers its call with an internal error, and the stack is logged; so does one that returns neither a result nor an
-// error. Panics in goroutines of its own are its own to catch. Errors of a handler reach the client as with the SDK's own transports.
-//
-// # Limits
-//
-// The SDK handles a session's notifications one after the other, and holds back every request behind them. A session may have 1,024
-// notifications, or 4 MiB of them, waiting for their handlers; what comes beyond is dropped, and logged once for each
-// session. Cancelled calls whose handlers have not returned are limited to 1,024 in a session; a call beyond is answered with an
-// internal error. rejoin.Config limits everything else.
+// If a handler panics, or returns neither a result nor an error, its call is answered with an internal error, and this is logged, a panic with its
+// stack. A tool must recover panics in goroutines that it starts. Errors of a handler reach the client as with the SDK's own transports.
 //
 // # Eras
 //
-// With rejoin.Config.Eras Both or Modern, requests of version 2026-07-28 are served by the SDK's own stateless handler, which
-// needs v1.7.0; with an older SDK rejoin.NewServer refuses such a configuration. There every request stands alone, a
-// disconnect cancels it, and nobody can poll: CloseSSEStream is the SDK's and does nothing. Sessions end at 2025-11-25: initialize cannot open a newer version.
+// With rejoin.EraBoth or rejoin.EraModern in rejoin.Config.Eras, the SDK's own stateless handler serves requests of version 2026-07-28. This
+// needs v1.7.0 of the SDK: with an older one rejoin.NewServer refuses the configuration. These requests have no session, a disconnect cancels
+// them, and clients cannot poll: CloseSSEStream is the SDK's and does nothing. The newest version that initialize can negotiate is 2025-11-25.
 //
 // # Versions of the SDK
 //
-// The module requires the lowest version that works, so that it forces no upgrade; what newer ones add is used where it is there:
+// The module requires the lowest version that works, so it does not force an upgrade. It uses what newer versions have, if it is there:
 //
-//   - v1.8.0 restores a session's negotiated version. Before, a restored session has it in place of the version that the client
-//     asked for (ServerSession.InitializeParams).
+//   - v1.8.0 can restore the negotiated version of a session. With an older version, ServerSession.InitializeParams of a restored session has the
+//     negotiated version in place of the requested one.
 //   - v1.7.0 has the modern era.
-//   - Where the SDK cannot be asked which request a context belongs to, what middleware added after New sends by itself goes to
-//     the standalone stream. No known version; should one come, it is logged, once for each App.
+//   - If the bridge cannot find out which request a context belongs to, messages of middleware added after New go to the standalone stream. This is
+//     logged once for each App. No such version is known.
 //
 // # Limits
 //
-// Handlers of notifications run one by one, in the order in which the client sent them. While one is busy, 1,024 notifications of its session
-// wait, or 4 MiB of them; what comes then is dropped, which is logged once a session. A session can be subscribed to 1,000 resources, each with a
-// URI of at most 8 KiB: beyond that clients get errors. Of an initialize that is
-// larger than 8 KiB or has more than about 256 values, the SDK gets the version, name, title and version of the client, and what rejoin keeps of
-// its capabilities; of notifications/initialized no params.
+// Handlers of notifications run one by one, in the order in which the client sent them, and all later requests of the session wait for them. While
+// a handler runs, up to 1,024 notifications of its session wait, or 4 MiB of them. Further ones are dropped, which is logged once for each session. A
+// call counts against rejoin.Config.MaxConcurrent until its handler has returned, also if it was cancelled.
+//
+// A session can be subscribed to 1,000 resources, each with a URI of at most 8 KiB; beyond that clients get errors. If initialize is larger than
+// 8 KiB or has more than about 256 values, the SDK gets only the version, the client's name, title and version, and the capabilities that rejoin
+// keeps. The SDK gets no params of notifications/initialized.
 //
 // # Moving sessions
 //
 // The session's state (Session.SavedState) is JSON: the params of initialize, the negotiated version, whether the client has
-// sent initialized, the log level and the subscriptions. Open with it connects the session anew without an initialize; subscribe
-// handlers are called again, initialized handlers are not, and what handlers kept in memory by session is theirs to move.
+// sent initialized, the log level and the subscriptions. Open with this state connects the session again without an initialize. It calls the
+// subscribe handlers again, but not the initialized handler. Handlers must move their own data of a session themselves.
 package gosdk

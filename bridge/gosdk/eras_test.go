@@ -18,13 +18,13 @@ import (
 
 const modernVersion = "2026-07-28"
 
-// field is a field that older versions of the SDK do not have.
+// field returns a field that older versions of the SDK do not have.
 func field[S any](s *S, name string) reflect.Value {
 	return reflect.ValueOf(s).Elem().FieldByName(name)
 }
 
-// askColor asks for a color in the way that fits all clients: by a result that asks, which the SDK makes an elicitation of where
-// the client is older; an SDK that knows no such result has no other clients. again is to be returned as it is, if it is not nil.
+// askColor asks the user for a color. It returns an input request as the tool's result, which the SDK turns into an elicitation for older
+// clients. Older versions of the SDK have no input requests; with them askColor uses elicitation. If again is not nil, the tool must return it.
 func askColor(ctx context.Context, req *mcp.CallToolRequest) (color string, again *mcp.CallToolResult, err error) {
 	again = &mcp.CallToolResult{}
 	requests := field(again, "InputRequests")
@@ -44,26 +44,27 @@ func askColor(ctx context.Context, req *mcp.CallToolRequest) (color string, agai
 		err = json.Unmarshal(raw, &all)
 		return fmt.Sprint(all["c"].Content["color"]), nil, err
 	}
-	const question = `{"c":{"method":"elicitation/create","params":{"message":"color","requestedSchema":{"type":"object","properties":{"color":{"type":"string"}}}}}}`
+	const question = `{"c":{"method":"elicitation/create","params":{"message":"color","requestedSchema":` +
+		`{"type":"object","properties":{"color":{"type":"string"}}}}}}`
 	return "", again, json.Unmarshal([]byte(question), requests.Addr().Interface())
 }
 
-// eras are the versions that this SDK's client can be made to speak; "" is the one that it prefers.
-func eras() []string {
+// clientVersions returns the versions that the client of this SDK can use; "" is its default.
+func clientVersions() []string {
 	if field(new(mcp.ClientSessionOptions), "ProtocolVersion").IsValid() {
 		return []string{"", modernVersion, "2025-11-25", "2025-06-18", "2025-03-26"}
 	}
 	return []string{""}
 }
 
-// newEras is a bench that serves all eras that the SDK has.
-func newEras(t *testing.T) *bench {
-	cfg := rejoin.Config{Eras: rejoin.Both}
+// newErasFixture serves all eras that the SDK has.
+func newErasFixture(t *testing.T) *fixture {
+	cfg := rejoin.Config{Eras: rejoin.EraBoth}
 	if newModern(nil) == nil {
-		cfg.Eras = rejoin.Legacy
+		cfg.Eras = rejoin.EraLegacy
 	}
-	b := newBench(t, cfg, nil)
-	mcp.AddTool(b.mcp, &mcp.Tool{Name: "color"}, func(ctx context.Context, req *mcp.CallToolRequest, _ toolArgs) (*mcp.CallToolResult, any, error) {
+	f := newFixture(t, cfg, nil)
+	mcp.AddTool(f.mcp, &mcp.Tool{Name: "color"}, func(ctx context.Context, req *mcp.CallToolRequest, _ toolArgs) (*mcp.CallToolResult, any, error) {
 		color, again, err := askColor(ctx, req)
 		if err != nil || again != nil {
 			return again, nil, err
@@ -73,43 +74,43 @@ func newEras(t *testing.T) *bench {
 		if closes {
 			req.Extra.CloseSSEStream(mcp.CloseSSEStreamArgs{RetryAfter: time.Millisecond})
 		}
-		return text("%s %v %v %v", color, closes, h.CloseStream(0), rejoin.ServerFromContext(ctx) == b.srv), nil, nil
+		return text("%s %v %v %v", color, closes, h.CloseStream(0), rejoin.ServerFromContext(ctx) == f.srv), nil, nil
 	})
-	return b
+	return f
 }
 
-// speak connects a client of a version and checks that it speaks that.
-func (b *bench) speak(version string, opts *mcp.ClientOptions) (s *mcp.ClientSession, modern bool) {
-	b.t.Helper()
+// connectVersion connects a client that uses a version; "" is its default.
+func (f *fixture) connectVersion(version string, opts *mcp.ClientOptions) (s *mcp.ClientSession, modern bool) {
+	f.t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
-	b.t.Cleanup(cancel)
+	f.t.Cleanup(cancel)
 	var o mcp.ClientSessionOptions
 	if version != "" {
 		field(&o, "ProtocolVersion").SetString(version)
-	} else if version = newestLegacy; b.app.modern != nil {
+	} else if version = newestLegacy; f.app.modern != nil {
 		version = modernVersion
 	}
 	s, err := mcp.NewClient(&mcp.Implementation{Name: "sdk", Version: "1"}, opts).
-		Connect(ctx, &mcp.StreamableClientTransport{Endpoint: b.url}, &o)
+		Connect(ctx, &mcp.StreamableClientTransport{Endpoint: f.url}, &o)
 	if err != nil {
-		b.t.Fatal(err)
+		f.t.Fatal(err)
 	}
 	if got := s.InitializeResult().ProtocolVersion; got != version {
-		b.t.Fatalf("it speaks %s", got)
+		f.t.Fatalf("it speaks %s", got)
 	}
 	return s, version == modernVersion
 }
 
-// One URL and one server: each client speaks its version, and all are asked and told.
+// With one URL and one server, clients of each version can be asked, and get notifications.
 func TestClientsOfAllErasOnOneURL(t *testing.T) {
-	b := newEras(t)
+	f := newErasFixture(t)
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
 	var sessions []*mcp.ClientSession
-	told := make([]chan string, len(eras()))
-	for i, version := range eras() {
+	told := make([]chan string, len(clientVersions()))
+	for i, version := range clientVersions() {
 		told[i] = make(chan string, 16)
-		s, modern := b.speak(version, &mcp.ClientOptions{
+		s, modern := f.connectVersion(version, &mcp.ClientOptions{
 			ElicitationHandler: func(_ context.Context, r *mcp.ElicitRequest) (*mcp.ElicitResult, error) {
 				return &mcp.ElicitResult{Action: "accept", Content: map[string]any{"color": "not " + r.Params.Message}}, nil
 			},
@@ -126,14 +127,14 @@ func TestClientsOfAllErasOnOneURL(t *testing.T) {
 		case polls:
 			want = "not color true <nil> true"
 		case modern:
-			want = "not color true " + rejoin.ErrNotResumable.Error() + " true" // the SDK's, which does nothing
+			want = "not color true " + rejoin.ErrNotResumable.Error() + " true" // the SDK's function, which does nothing
 		}
 		if got := res.Content[0].(*mcp.TextContent).Text; got != want {
 			t.Errorf("%q: got %q, want %q", version, got, want)
 		}
 	}
-	b.mcp.AddTool(&mcp.Tool{Name: "new", InputSchema: map[string]any{"type": "object"}}, nil)
-	for i, version := range eras() {
+	f.mcp.AddTool(&mcp.Tool{Name: "new", InputSchema: map[string]any{"type": "object"}}, nil)
+	for i, version := range clientVersions() {
 		receive(t, "what "+version+" is told", told[i])
 	}
 	for _, s := range sessions {
@@ -143,37 +144,37 @@ func TestClientsOfAllErasOnOneURL(t *testing.T) {
 	}
 }
 
-// In the modern era a disconnect cancels.
+// In the modern era a disconnect cancels a call.
 func TestADisconnectCancelsWhereItShould(t *testing.T) {
-	b := newEras(t)
-	for _, version := range eras() {
-		s, modern := b.speak(version, nil)
+	f := newErasFixture(t)
+	for _, version := range clientVersions() {
+		s, modern := f.connectVersion(version, nil)
 		ctx, cancel := context.WithCancel(t.Context())
 		over := make(chan error, 1)
 		go func() {
 			_, err := s.CallTool(ctx, &mcp.CallToolParams{Name: "block", Arguments: toolArgs{}})
 			over <- err
 		}()
-		receive(t, "the tool", b.begun)
+		receive(t, "the tool", f.started)
 		cancel() // an older client sends notifications/cancelled
-		if cause := receive(t, "the end of the tool's context", b.causes); modern == (cause == rejoin.ErrCancelled) {
+		if cause := receive(t, "the end of the tool's context", f.causes); modern == (cause == rejoin.ErrCancelled) {
 			t.Errorf("%q: the tool ended with %v", version, cause)
 		}
 		if err := receive(t, "the end of the call", over); err == nil {
 			t.Errorf("%q: no error", version)
 		}
-		if err := s.Close(); err != nil && !modern { // the modern client of v1.7.0 and v1.8.0 calls a cancelled call an error
+		if err := s.Close(); err != nil && !modern { // the modern client of v1.7.0 and v1.8.0 returns an error after a cancelled call
 			t.Error(err)
 		}
 	}
-	close(b.release)
+	close(f.release)
 }
 
 func TestAnSDKWithoutTheModernEra(t *testing.T) {
 	s := newServer(nil, nil)
 	without := New(s).(*app)
 	without.modern = nil
-	if _, err := rejoin.NewServer(without, rejoin.Config{Eras: rejoin.Both}); err == nil {
+	if _, err := rejoin.NewServer(without, rejoin.Config{Eras: rejoin.EraBoth}); err == nil {
 		t.Error("it serves an era that it has not")
 	}
 	if without.Modern() != nil {
@@ -184,14 +185,14 @@ func TestAnSDKWithoutTheModernEra(t *testing.T) {
 	}
 }
 
-// A body that the SDK's own limit would refuse is rejoin's to judge.
+// The limit of rejoin applies to bodies, not that of the SDK.
 func TestModernBodiesAreLimitedByRejoinAlone(t *testing.T) {
-	b := newBench(t, rejoin.Config{Eras: rejoin.Legacy}, nil)
-	if b.app.modern == nil {
+	f := newFixture(t, rejoin.Config{Eras: rejoin.EraLegacy}, nil)
+	if f.app.modern == nil {
 		return // nothing to limit: TestAnSDKWithoutTheModernEra
 	}
-	b.serve(rejoin.Config{Eras: rejoin.Both, MaxBodyBytes: 16 << 20}, b.app)
-	s, _ := b.speak("", nil)
+	f.serve(rejoin.Config{Eras: rejoin.EraBoth, MaxBodyBytes: 16 << 20}, f.app)
+	s, _ := f.connectVersion("", nil)
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
 	if _, err := s.CallTool(ctx, &mcp.CallToolParams{Name: "whoami", Arguments: toolArgs{strings.Repeat("x", 6<<20)}}); err != nil {
@@ -202,18 +203,18 @@ func TestModernBodiesAreLimitedByRejoinAlone(t *testing.T) {
 	}
 }
 
-// A handler that returns neither a result nor an error is at fault: its client is told so in either era, and the process goes on. The SDK
-// itself writes null to older clients, and for newer ones looks into what is not there.
+// If a handler returns neither a result nor an error, its client gets an error in both eras, and the process continues. The SDK itself would
+// write null to older clients, and for newer clients dereference a nil pointer.
 func TestANilResultIsAnError(t *testing.T) {
-	for _, method := range []string{"tools/call", "prompts/get"} { // of resources/read the SDK says so itself
+	for _, method := range []string{"tools/call", "prompts/get"} { // for resources/read the SDK returns an error itself
 		bubble(t, func(t *testing.T) {
-			j := &journal{}
+			j := &logBuffer{}
 			s := newServer(nil, map[string]handler{"nothing": func(context.Context, *mcp.CallToolRequest) (*mcp.CallToolResult, error) { return nil, nil }})
 			s.AddPrompt(&mcp.Prompt{Name: "nothing"}, func(context.Context, *mcp.GetPromptRequest) (*mcp.GetPromptResult, error) { return nil, nil })
 			bridged := New(s).(*app)
 			cfg := rejoin.Config{Logger: j.logger()}
 			if bridged.modern != nil {
-				cfg.Eras = rejoin.Both
+				cfg.Eras = rejoin.EraBoth
 			}
 			srv, err := rejoin.NewServer(bridged, cfg)
 			if err != nil {
@@ -233,8 +234,7 @@ func TestANilResultIsAnError(t *testing.T) {
 			call := func(meta string) string {
 				return fmt.Sprintf(`{"jsonrpc":"2.0","id":1,"method":%q,"params":{%s"name":"nothing"}}`, method, meta)
 			}
-			session := post("X", "", `{"jsonrpc":"2.0","id":0,"method":"initialize","params":{"protocolVersion":"2025-11-25","capabilities":{},"clientInfo":{"name":"c","version":"1"}}}`).
-				Header().Get("Mcp-Session-Id")
+			session := post("X", "", initialize).Header().Get("Mcp-Session-Id")
 			got := []string{post("Mcp-Session-Id", session, call("")).Body.String()}
 			if bridged.modern != nil {
 				got = append(got, post("Mcp-Protocol-Version", modernVersion, call(`"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28",`+
@@ -245,7 +245,7 @@ func TestANilResultIsAnError(t *testing.T) {
 					t.Errorf("%s is answered with %s", method, answer)
 				}
 			}
-			if n := j.count("rejoin: "); n != 1 { // the modern era has no session, and its handler logs by default
+			if n := j.count("rejoin: "); n != 1 { // the modern era has no session, so its handler logs with slog.Default
 				t.Errorf("%s: logged %d times: %s", method, n, j.lines.String())
 			}
 		})

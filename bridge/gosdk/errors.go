@@ -9,9 +9,9 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 )
 
-// readable is an error whose data clients can decode. The SDK's own for a resource that is not found quotes the URI as Go does, which is no JSON
-// where it has control characters. What else is no JSON becomes a string of it.
-func readable(err error) error {
+// decodable returns err with data that is valid JSON. In the SDK's own error for a resource that is not found, the URI is quoted in Go syntax,
+// which is invalid JSON if the URI has control characters. Other data that is not JSON becomes a JSON string.
+func decodable(err error) error {
 	e, ok := errors.AsType[*jsonrpc.Error](err)
 	if !ok || len(e.Data) == 0 || json.Valid(e.Data) {
 		return err

@@ -15,22 +15,22 @@ import (
 	"github.com/rejoin-mcp/rejoin/client"
 )
 
-// A server of the official SDK, as it is, behind rejoin: a tool lets its client go, and the client comes back for the result.
+// An unchanged server of the official SDK behind rejoin. A tool disconnects its client, and the client polls for the result.
 func ExampleNew() {
 	server := mcp.NewServer(&mcp.Implementation{Name: "demo", Version: "1.0"}, nil)
 	type args struct {
 		Rows int `json:"rows"`
 	}
 	mcp.AddTool(server, &mcp.Tool{Name: "export"}, func(_ context.Context, req *mcp.CallToolRequest, in args) (*mcp.CallToolResult, any, error) {
-		if letGo := req.Extra.CloseSSEStream; letGo != nil { // the SDK's own name for it; nil where the client cannot poll
-			letGo(mcp.CloseSSEStreamArgs{})
+		if closeStream := req.Extra.CloseSSEStream; closeStream != nil { // nil if the client cannot poll
+			closeStream(mcp.CloseSSEStreamArgs{})
 		}
 		text := fmt.Sprintf("%d rows", in.Rows)
 		return &mcp.CallToolResult{Content: []mcp.Content{&mcp.TextContent{Text: text}}}, nil, nil
 	})
 
 	srv, err := rejoin.NewServer(gosdk.New(server), rejoin.Config{
-		Policy: rejoin.Policy{CloseAfter: 50 * time.Second, Retry: time.Millisecond}, // for tools that know nothing of it
+		Policy: rejoin.Policy{CloseAfter: 50 * time.Second, Retry: time.Millisecond}, // for tools that do not call CloseSSEStream
 	})
 	if err != nil {
 		fmt.Println(err)
@@ -50,6 +50,6 @@ func ExampleNew() {
 	defer s.Close(ctx)
 	var result struct{ Content []struct{ Text string } }
 	err = s.Do(ctx, "tools/call", map[string]any{"name": "export", "arguments": map[string]any{"rows": 1000}}, &result)
-	fmt.Println(result.Content, "let go:", srv.Stats().Closed, err)
-	// Output: [{1000 rows}] let go: 1 <nil>
+	fmt.Println(result.Content, "closed:", srv.Stats().Closed, err)
+	// Output: [{1000 rows}] closed: 1 <nil>
 }

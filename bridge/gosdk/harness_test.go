@@ -14,8 +14,8 @@ import (
 	stdadapter "github.com/rejoin-mcp/rejoin/adapters/stdlib"
 )
 
-// These tests use real sockets and a real clock: what they prove is that the SDK, its client and HTTP fit together. They wait for
-// events, and patience bounds the wait.
+// The tests with a fixture use real sockets and a real clock: they show that the SDK, its client and HTTP work together. They wait for events,
+// at most for patience.
 const patience = 60 * time.Second
 
 func receive[T any](t *testing.T, what string, ch <-chan T) T {
@@ -29,8 +29,8 @@ func receive[T any](t *testing.T, what string, ch <-chan T) T {
 	}
 }
 
-// bench is a bridged server on a real socket, and what its tools report.
-type bench struct {
+// fixture is a bridged server on a real socket, and what its tools report.
+type fixture struct {
 	t      *testing.T
 	mcp    *mcp.Server
 	app    *app
@@ -38,45 +38,45 @@ type bench struct {
 	url    string
 	opened chan *session
 
-	parked  chan string   // a tool has let its client go, and sent something since
-	begun   chan string   // a tool has begun
-	causes  chan error    // why a tool's context ended
-	release chan struct{} // lets tools go that wait for it
-	seen    chan struct{} // the client has got what a tool waits for
+	disconnected chan string   // a tool has disconnected its client, and has sent a message since
+	started      chan string   // a tool has started
+	causes       chan error    // why a tool's context ended
+	release      chan struct{} // closed to make waiting tools return
+	seen         chan struct{} // closed when the client has got what a tool waits for
 }
 
-// spy tells of each session that is opened.
-type spy struct {
+// recordingApp sends each opened session to a channel.
+type recordingApp struct {
 	*app
 	opened chan *session
 	state  []byte // what Open restores
 }
 
-func (s *spy) Open(r *http.Request, n *rejoin.Session, _ []byte) (rejoin.AppSession, error) {
-	a, err := s.app.Open(r, n, s.state)
+func (a *recordingApp) Open(r *http.Request, rs *rejoin.Session, _ []byte) (rejoin.AppSession, error) {
+	opened, err := a.app.Open(r, rs, a.state)
 	if err == nil {
-		s.opened <- a.(*session)
+		a.opened <- opened.(*session)
 	}
-	return a, err
+	return opened, err
 }
 
-func newBench(t *testing.T, cfg rejoin.Config, opts *mcp.ServerOptions) *bench {
-	b := &bench{
+func newFixture(t *testing.T, cfg rejoin.Config, opts *mcp.ServerOptions) *fixture {
+	f := &fixture{
 		t: t, mcp: mcp.NewServer(&mcp.Implementation{Name: "bench", Version: "1"}, opts), opened: make(chan *session, 64),
-		parked: make(chan string, 64), begun: make(chan string, 64), causes: make(chan error, 64), release: make(chan struct{}), seen: make(chan struct{}),
+		disconnected: make(chan string, 64), started: make(chan string, 64), causes: make(chan error, 64), release: make(chan struct{}), seen: make(chan struct{}),
 	}
-	b.addTools()
-	b.app = New(b.mcp).(*app)
-	b.serve(cfg, &spy{app: b.app, opened: b.opened})
-	return b
+	f.addTools()
+	f.app = New(f.mcp).(*app)
+	f.serve(cfg, &recordingApp{app: f.app, opened: f.opened})
+	return f
 }
 
-func (b *bench) serve(cfg rejoin.Config, app rejoin.App) {
+func (f *fixture) serve(cfg rejoin.Config, app rejoin.App) {
 	srv, err := rejoin.NewServer(app, cfg)
 	if err != nil {
-		b.t.Fatal(err)
+		f.t.Fatal(err)
 	}
-	b.srv = srv
+	f.srv = srv
 	h := stdadapter.New(srv)
 	verify := func(_ context.Context, token string, _ *http.Request) (*auth.TokenInfo, error) {
 		return &auth.TokenInfo{UserID: token, Expiration: time.Now().Add(time.Hour)}, nil
@@ -90,32 +90,32 @@ func (b *bench) serve(cfg rejoin.Config, app rejoin.App) {
 		}
 		h.ServeHTTP(w, r)
 	}))
-	b.t.Cleanup(func() { srv.Close(); ts.CloseClientConnections(); ts.Close() })
-	b.url = ts.URL
+	f.t.Cleanup(func() { srv.Close(); ts.CloseClientConnections(); ts.Close() })
+	f.url = ts.URL
 }
 
 type trace struct{}
 
-func (b *bench) connect(opts *mcp.ClientOptions) *mcp.ClientSession {
+func (f *fixture) connect(opts *mcp.ClientOptions) *mcp.ClientSession {
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
-	b.t.Cleanup(cancel)
+	f.t.Cleanup(cancel)
 	s, err := mcp.NewClient(&mcp.Implementation{Name: "sdk", Version: "1"}, opts).
-		Connect(ctx, &mcp.StreamableClientTransport{Endpoint: b.url}, nil)
+		Connect(ctx, &mcp.StreamableClientTransport{Endpoint: f.url}, nil)
 	if err != nil {
-		b.t.Fatal(err)
+		f.t.Fatal(err)
 	}
 	return s
 }
 
-// gone waits until the SDK has let go of a session.
-func (b *bench) gone(n *session) {
-	b.t.Helper()
+// waitEnded waits until the session of the SDK has ended.
+func (f *fixture) waitEnded(n *session) {
+	f.t.Helper()
 	done := make(chan error, 1)
 	go func() { done <- n.ss.Wait() }()
-	receive(b.t, "the SDK's session to end", done) // what a late tool could not write is an error of the SDK's session
-	for s := range b.mcp.Sessions() {
+	receive(f.t, "the SDK's session to end", done) // the error is that of a late tool, which could not write
+	for s := range f.mcp.Sessions() {
 		if s == n.ss {
-			b.t.Error("the SDK still lists the session")
+			f.t.Error("the SDK still lists the session")
 		}
 	}
 }

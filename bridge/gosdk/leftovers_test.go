@@ -20,22 +20,22 @@ import (
 	"github.com/rejoin-mcp/rejoin/rejointest"
 )
 
-// left is what a bridge and its server hold on to.
-type left struct{ sessions, reading int }
+// leftovers is what a bridge and its server still hold.
+type leftovers struct{ sessions, goroutines int }
 
-func (a *app) left(s *mcp.Server) (l left) {
+func (a *app) leftovers(s *mcp.Server) (l leftovers) {
 	for range s.Sessions() {
 		l.sessions++
 	}
-	l.reading = goroutines("go-sdk")
+	l.goroutines = goroutines("go-sdk")
 	return l
 }
 
-// known counts the calls and notifications that a session knows.
-func (c *session) known() (calls, notes int) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	for _, k := range c.carriers {
+// pending counts the calls and notifications in s.incoming.
+func (s *session) pending() (calls, notes int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, k := range s.incoming {
 		if k.call == nil {
 			notes++
 		} else {
@@ -45,13 +45,13 @@ func (c *session) known() (calls, notes int) {
 	return calls, notes
 }
 
-// short is a connection of its own for a request that is answered at once.
-type short struct {
+// directClient calls Server.Serve for each request, without a connection.
+type directClient struct {
 	srv     *rejoin.Server
 	session string
 }
 
-func (c *short) do(method, body string) *httptest.ResponseRecorder {
+func (c *directClient) do(method, body string) *httptest.ResponseRecorder {
 	r := httptest.NewRequest(method, "http://example.com/mcp", strings.NewReader(body))
 	r.Header.Set("Content-Type", "application/json")
 	if c.session != "" {
@@ -62,17 +62,20 @@ func (c *short) do(method, body string) *httptest.ResponseRecorder {
 	return w
 }
 
-func (c *short) open() error {
+const initialize = `{"jsonrpc":"2.0","id":0,"method":"initialize","params":{"protocolVersion":"2025-11-25","capabilities":{},` +
+	`"clientInfo":{"name":"c","version":"1"}}}`
+
+func (c *directClient) open() error {
 	c.session = ""
-	w := c.do("POST", `{"jsonrpc":"2.0","id":0,"method":"initialize","params":{"protocolVersion":"2025-11-25","capabilities":{"elicitation":{}},"clientInfo":{"name":"c","version":"1"}}}`)
+	w := c.do("POST", strings.Replace(initialize, `"capabilities":{}`, `"capabilities":{"elicitation":{}}`, 1))
 	if c.session = w.Header().Get("Mcp-Session-Id"); c.session == "" {
 		return errors.New(w.Body.String())
 	}
 	return nil
 }
 
-// life is a whole session. A tool asks, fails, panics, or is still there when the session ends, and then goes.
-func (c *short) life(n int) error {
+// runSession is a complete session. Tools return and panic; in each tenth session another one still waits for an answer when the session ends.
+func (c *directClient) runSession(n int) error {
 	if err := c.open(); err != nil {
 		return err
 	}
@@ -125,8 +128,8 @@ func TestTenThousandSessionsLeaveNothing(t *testing.T) {
 		var heap []uint64
 		for round := range rounds {
 			for n := range each {
-				c := &short{srv: srv}
-				if err := c.life(n); err != nil {
+				c := &directClient{srv: srv}
+				if err := c.runSession(n); err != nil {
 					t.Fatal(err)
 				}
 			}
@@ -134,11 +137,11 @@ func TestTenThousandSessionsLeaveNothing(t *testing.T) {
 			if got, want := ended.Load(), int64((round+1)*each); got != want {
 				t.Errorf("%d sessions ended, and %d were told so", want, got)
 			}
-			if l := bridged.left(s); l.sessions != 0 || l.reading != 0 {
+			if l := bridged.leftovers(s); l.sessions != 0 || l.goroutines != 0 {
 				t.Errorf("left: %+v", l)
 			}
 			runtime.GC()
-			runtime.GC() // what the first one found to be unused
+			runtime.GC() // frees what finalizers of the first one have released
 			var m runtime.MemStats
 			runtime.ReadMemStats(&m)
 			heap = append(heap, m.HeapAlloc)
@@ -150,17 +153,17 @@ func TestTenThousandSessionsLeaveNothing(t *testing.T) {
 	})
 }
 
-// What has been answered or handled, or dropped unseen by the SDK, a session that goes on does not keep. Of notifications only the garbage
-// collector knows: a real clock.
+// A running session does not keep messages that are answered or handled, or that the SDK has dropped. Notifications are released by the garbage
+// collector, so this test uses a real clock.
 func TestASessionForgetsWhatIsOver(t *testing.T) {
 	s := newServer(nil, map[string]handler{"quick": quick})
-	watched := &spy{app: New(s).(*app), opened: make(chan *session, 1)}
+	watched := &recordingApp{app: New(s).(*app), opened: make(chan *session, 1)}
 	srv, err := rejoin.NewServer(watched, rejoin.Config{Logger: slog.New(slog.DiscardHandler)})
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer srv.Close()
-	c := &short{srv: srv}
+	c := &directClient{srv: srv}
 	if err := c.open(); err != nil {
 		t.Fatal(err)
 	}
@@ -175,8 +178,8 @@ func TestASessionForgetsWhatIsOver(t *testing.T) {
 	n := receive(t, "the session", watched.opened)
 	for deadline := time.Now().Add(patience); ; runtime.Gosched() {
 		runtime.GC()
-		calls, notes := n.known()
-		if calls == 0 && notes < 8 { // the array of the SDK's queue may hold on to some
+		calls, notes := n.pending()
+		if calls == 0 && notes < 8 { // the array of the SDK's queue may keep some
 			return
 		}
 		if time.Now().After(deadline) {
@@ -185,12 +188,12 @@ func TestASessionForgetsWhatIsOver(t *testing.T) {
 	}
 }
 
-// Each way in which a session ends, the SDK's session ends once, its handlers with rejoin's cause, and nothing stays.
+// However a session ends, the SDK's session ends once, its handlers get rejoin's cause, and nothing is left.
 func TestEveryEndOfASessionEndsTheSDKsOnce(t *testing.T) {
 	type ending func(*rejointest.Client, *mcp.ServerSession)
 	for name, end := range map[string]struct {
 		do    ending
-		cause error // that the tool gets
+		cause error // of the tool's context
 	}{
 		"DELETE":       {func(c *rejointest.Client, _ *mcp.ServerSession) { c.Delete() }, rejoin.ErrSessionEnded},
 		"expiry":       {func(*rejointest.Client, *mcp.ServerSession) { elapse(2 * time.Hour) }, rejoin.ErrAbandoned},
@@ -234,13 +237,13 @@ func TestEveryEndOfASessionEndsTheSDKsOnce(t *testing.T) {
 				}
 				select {
 				case cause := <-causes:
-					if end.cause != nil && cause != end.cause { // even where it could be let go instead
+					if end.cause != nil && cause != end.cause { // also if ctx.Done and letGo are ready at the same time
 						t.Errorf("the tool ended with %v", cause)
 					}
 				default:
 					t.Error("the tool runs on")
 				}
-				if l := bridged.left(s); l.sessions != 0 || l.reading != 0 {
+				if l := bridged.leftovers(s); l.sessions != 0 || l.goroutines != 0 {
 					t.Errorf("left: %+v", l)
 				}
 				if n := c.Server().Stats().Sessions; n != 0 {
@@ -257,7 +260,8 @@ func endAll(srv *rejoin.Server) {
 	}
 }
 
-// Servers that were made for a session, or for a request of the modern era, go with it. Only the garbage collector knows: a real clock.
+// A server that was created for one session, or for one modern request, is not kept longer. It is released by the garbage collector, so this test uses
+// a real clock.
 func TestServersOfNewFuncAreNotKept(t *testing.T) {
 	bridged := NewFunc(func(*http.Request) *mcp.Server {
 		return newServer(&mcp.ServerOptions{
@@ -271,7 +275,7 @@ func TestServersOfNewFuncAreNotKept(t *testing.T) {
 	}
 	defer srv.Close()
 	for range 10 {
-		if err := (&short{srv: srv}).life(1); err != nil {
+		if err := (&directClient{srv: srv}).runSession(1); err != nil {
 			t.Fatal(err)
 		}
 		if bridged.server(nil) == nil {
@@ -281,7 +285,7 @@ func TestServersOfNewFuncAreNotKept(t *testing.T) {
 	for deadline := time.Now().Add(patience); ; runtime.Gosched() {
 		runtime.GC()
 		n := 0
-		bridged.adopted.Range(func(any, any) bool { n++; return true })
+		bridged.haveMiddleware.Range(func(any, any) bool { n++; return true })
 		if n == 0 {
 			return
 		}

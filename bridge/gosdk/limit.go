@@ -6,67 +6,67 @@ import (
 	"github.com/rejoin-mcp/rejoin/bridge/internal/bounds"
 )
 
-// The SDK reads without a bound and handles notifications one by one, so that one handler that blocks lets all that follow pile
-// up. It never says that it has handled one. But it begins nothing before it has handled the notifications that came earlier, so a
-// request of ours, of a method that nobody has, tells by its answer how far it is.
+// The SDK reads without a limit and handles notifications one by one. So if a handler blocks, all later notifications wait in the SDK's queue.
+// The SDK does not report that it has handled a notification, but it starts a request only after it has handled all earlier notifications.
+// So the bridge sends it a marker: a request of an unknown method. When the SDK answers the marker, it has handled all notifications before it.
 const (
-	fenceNotes = bounds.Notes / 16
-	fenceBytes = bounds.NoteBytes / 4
-	largeNote  = 4 << 10 // one that is larger has a fence of its own, and is emptied then
+	markerCount = bounds.Notes / 16    // a marker follows so many notifications,
+	markerBytes = bounds.NoteBytes / 4 // or so many bytes of them,
+	largeBytes  = 4 << 10              // or one that is larger than this, which is cleared when the marker is answered
 
-	fenceID = "fence" // no call's: theirs have a dot
+	markerID = "marker" // ids of calls have a dot
 )
 
-// pile is a number of notifications.
-type pile struct {
+// group is some of the notifications that the SDK has.
+type group struct {
 	count, bytes int
-	large        []*jsonrpc.Request // those that are
+	large        []*jsonrpc.Request // those larger than largeBytes
 }
 
-// backlog is what the SDK may not have handled yet.
+// backlog is the notifications that the SDK may not have handled yet.
 type backlog struct {
-	fenced pile // what a fence was set behind
-	open   pile
-	set    bool // a fence is on its way
-	told   bool // the operator knows that something was dropped
+	marked     group // before the marker
+	unmarked   group // after it
+	markerSent bool  // and not answered
+	warned     bool  // the log says that a notification was dropped
 }
 
-// admit reports whether there is room for a notification, and whether it is the first for which there is none. There always is
-// while no fence is set: what is open then is less than what a fence takes.
+// admit reports whether there is room for a notification, and whether it is the first without room. There is always room while no marker is
+// sent: fewer are unmarked then than a marker follows.
 func (b *backlog) admit(size int) (ok, first bool) {
-	if b.fenced.count+b.open.count >= bounds.Notes || b.fenced.bytes+b.open.bytes >= bounds.NoteBytes {
-		first, b.told = !b.told, true
+	if b.marked.count+b.unmarked.count >= bounds.Notes || b.marked.bytes+b.unmarked.bytes >= bounds.NoteBytes {
+		first, b.warned = !b.warned, true
 		return false, first
 	}
-	b.open.count++
-	b.open.bytes += size
+	b.unmarked.count++
+	b.unmarked.bytes += size
 	return true, false
 }
 
-// due reports whether a fence is to be set, which it then is.
-func (b *backlog) due() bool {
-	if b.set || b.open.count < fenceNotes && b.open.bytes < fenceBytes && len(b.open.large) == 0 {
+// mark reports whether a marker must be sent now. The caller then sends it.
+func (b *backlog) mark() bool {
+	if b.markerSent || b.unmarked.count < markerCount && b.unmarked.bytes < markerBytes && len(b.unmarked.large) == 0 {
 		return false
 	}
-	b.fenced, b.open, b.set = b.open, pile{}, true
+	b.marked, b.unmarked, b.markerSent = b.unmarked, group{}, true
 	return true
 }
 
-// handled tells that the SDK has come to the fence.
-func (b *backlog) handled() {
-	for _, m := range b.fenced.large {
-		empty(m)
+// markerAnswered notes that the SDK has answered the marker.
+func (b *backlog) markerAnswered() {
+	for _, m := range b.marked.large {
+		clearMessage(m)
 	}
-	b.fenced, b.set = pile{}, false
+	b.marked, b.markerSent = group{}, false
 }
 
-// empty takes from a message what the SDK has no use for any more: its queue holds on to the last message as long as nothing comes, and with it
-// to the body of an HTTP request, its header and its call.
-func empty(m *jsonrpc.Request) { m.Params, m.Extra = nil, nil }
+// clearMessage removes what the SDK does not need any more of a handled message. The SDK's queue keeps the last message until the next one
+// comes, and with it the body of an HTTP request, the header and the call.
+func clearMessage(m *jsonrpc.Request) { m.Params, m.Extra = nil, nil }
 
-// fence sets one if it is due. With the lock.
-func (c *session) fence() {
-	if c.notes.due() {
-		c.push(&jsonrpc.Request{ID: makeID(fenceID), Method: "rejoin/fence"})
+// sendMarker sends a marker if it is time for one. The caller holds s.mu.
+func (s *session) sendMarker() {
+	if s.backlog.mark() {
+		s.enqueue(&jsonrpc.Request{ID: makeID(markerID), Method: "rejoin/marker"})
 	}
 }

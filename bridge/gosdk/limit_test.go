@@ -19,7 +19,7 @@ import (
 	"github.com/rejoin-mcp/rejoin/rejointest"
 )
 
-// A client floods a handler that is stuck: what has room is handled in the end, and the session goes on.
+// A handler blocks, and its client sends too many notifications. Those with room are handled later, and the session continues.
 func TestNotificationsBeyondTheLimitAreDropped(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		release := make(chan struct{})
@@ -28,26 +28,26 @@ func TestNotificationsBeyondTheLimitAreDropped(t *testing.T) {
 			handled.Add(1)
 			<-release
 		}}, map[string]handler{"x": quick})
-		var logged journal
+		var logged logBuffer
 		c := rejointest.New(t, New(s), rejointest.Config{Server: rejoin.Config{Logger: logged.logger()}})
 		const changed = "notifications/roots/list_changed"
-		for range fenceNotes - 1 { // with initialized, one fence
+		for range markerCount - 1 { // with initialized, one marker
 			c.Notify(changed, nil)
 		}
-		for range bounds.Notes - fenceNotes + 50 {
+		for range bounds.Notes - markerCount + 50 {
 			c.Notify(changed, nil)
 		}
 		call := c.CallTool("x", nil)
 		expect(t, "a call behind them", call.Messages())
 		close(release)
 		call.Result()
-		if got, want := handled.Load(), int64(bounds.Notes-1); got != want { // initialized is one too
+		if got, want := handled.Load(), int64(bounds.Notes-1); got != want { // initialized counts too
 			t.Errorf("%d were handled, want %d", got, want)
 		}
 		if n := logged.count("are dropped"); n != 1 {
 			t.Errorf("it was logged %d times", n)
 		}
-		for range 3 * bounds.Notes { // one at a time there is always room
+		for range 3 * bounds.Notes { // one at a time, there is always room
 			c.Notify(changed, nil)
 		}
 		synctest.Wait()
@@ -57,7 +57,7 @@ func TestNotificationsBeyondTheLimitAreDropped(t *testing.T) {
 	})
 }
 
-// Any sizes and any order of fences: never much beyond the limits, and nothing is refused for ever.
+// With random sizes and random answers of markers, the limits are never exceeded by much, and notifications are not refused for ever.
 func TestBacklog(t *testing.T) {
 	for seed := range uint64(200) {
 		r := rand.New(rand.NewPCG(seed, 1))
@@ -65,27 +65,27 @@ func TestBacklog(t *testing.T) {
 		set := false
 		for range 5000 {
 			if set && r.IntN(400) == 0 {
-				b.handled()
-				set = b.due()
+				b.markerAnswered()
+				set = b.mark()
 				continue
 			}
 			size := r.IntN(1 << r.IntN(23))
-			bytes := b.fenced.bytes + b.open.bytes
+			bytes := b.marked.bytes + b.unmarked.bytes
 			ok, _ := b.admit(size)
 			if !ok && !set {
 				t.Fatalf("refused with nothing on its way: %+v", b)
 			}
-			if ok && bytes >= bounds.NoteBytes || b.fenced.count+b.open.count > bounds.Notes {
+			if ok && bytes >= bounds.NoteBytes || b.marked.count+b.unmarked.count > bounds.Notes {
 				t.Fatalf("too much: %+v", b)
 			}
-			if ok && b.due() {
+			if ok && b.mark() {
 				set = true
 			}
 		}
 	}
 }
 
-// Calls that are cancelled while their tools do not care are bounded by rejoin: the refusal says why, and pings are answered.
+// Cancelled calls whose tools go on are bounded by rejoin. The refusal names the limit, and pings are answered.
 func TestCancelledCallsThatRunOnCountAgainstMaxConcurrent(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		release := make(chan struct{})
@@ -108,7 +108,7 @@ func TestCancelledCallsThatRunOnCountAgainstMaxConcurrent(t *testing.T) {
 	})
 }
 
-// Calls whose session is deleted while their tools do not care count as well, until those have returned.
+// Calls of deleted sessions count too, until their tools have returned.
 func TestCallsOfDeletedSessionsThatRunOnAreLimited(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		const most = 20
@@ -138,7 +138,7 @@ func TestCallsOfDeletedSessionsThatRunOnAreLimited(t *testing.T) {
 		defer synctest.Wait()
 		defer srv.Close()
 		open := func() (id string, status int) {
-			w := do(http.MethodPost, "", `{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-11-25","capabilities":{},"clientInfo":{"name":"t","version":"1"}}}`)
+			w := do(http.MethodPost, "", initialize)
 			return w.Header().Get("Mcp-Session-Id"), w.Code
 		}
 		for range 10 * most {
@@ -154,7 +154,7 @@ func TestCallsOfDeletedSessionsThatRunOnAreLimited(t *testing.T) {
 			t.Errorf("%d tools run", n)
 		}
 		close(release)
-		for range 100 { // the SDK does not answer for a session that has ended: the calls are collected
+		for range 100 { // the SDK does not answer calls of an ended session: the garbage collector releases them
 			runtime.GC()
 			synctest.Wait()
 			if _, status := open(); status == http.StatusOK {

@@ -17,9 +17,9 @@ import (
 	"github.com/rejoin-mcp/rejoin/rejointest"
 )
 
-// outside is what a middleware does that was added after New: it sends by itself, before and after the tool, and once more when
-// all is over.
-func outside(s *mcp.Server) (last func(*testing.T), other chan *mcp.ServerSession) {
+// sendingMiddleware adds a middleware that sends messages before and after the tool, and once more in last, after the call has ended. A
+// session received from other gets a message during the call.
+func sendingMiddleware(s *mcp.Server) (last func(*testing.T), other chan *mcp.ServerSession) {
 	var ctx context.Context
 	var session *mcp.ServerSession
 	other = make(chan *mcp.ServerSession, 1)
@@ -66,11 +66,11 @@ func TestMiddlewareAddedAfterNewSendsOnTheCallsStream(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		s := newServer(nil, map[string]handler{"x": quick})
 		app := New(s)
-		last, other := outside(s)
+		last, other := sendingMiddleware(s)
 		var sessions []*rejointest.Client
 		var standalone []*rejointest.Call
 		for range 2 {
-			c := rejointest.New(t, app, rejointest.Config{OnRequest: answers})
+			c := rejointest.New(t, app, rejointest.Config{OnRequest: acceptAll})
 			c.Start("logging/setLevel", map[string]string{"level": "info"}).Result()
 			sessions, standalone = append(sessions, c), append(standalone, c.Listen())
 		}
@@ -81,14 +81,14 @@ func TestMiddlewareAddedAfterNewSendsOnTheCallsStream(t *testing.T) {
 				<-blocked
 				return text("x"), nil
 			})
-		same := sessions[1].CallTool("block", nil) // the same number of a call, in another session
+		same := sessions[1].CallTool("block", nil) // a call with the same number, in another session
 		other <- second
 		call := sessions[0].CallTool("x", nil)
 		call.Result()
 		last(t)
 		close(blocked)
 		same.Result()
-		elapse(time.Second) // until the SDK has told of the new tool
+		elapse(time.Second) // until the SDK has sent list_changed for the new tool
 		expect(t, "the call", call.Messages(), "message before", "ping asked", "message after", "result x")
 		expect(t, "the standalone stream", standalone[0].Messages(), "message late", "list_changed")
 		expect(t, "the other call", same.Messages(), "message before", "ping asked", "message after", "result x")
@@ -96,7 +96,7 @@ func TestMiddlewareAddedAfterNewSendsOnTheCallsStream(t *testing.T) {
 	})
 }
 
-// An SDK whose contexts cannot be told apart: what is sent is not lost, and it is said once.
+// If the contexts of the SDK have no known id, messages are not lost, and this is logged once.
 func TestWhereTheSDKDoesNotTellRequestsApart(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		s := newServer(nil, map[string]handler{"x": quick})
@@ -105,17 +105,17 @@ func TestWhereTheSDKDoesNotTellRequestsApart(t *testing.T) {
 			t.Error("this version of the SDK does not")
 		}
 		bridged.idKey = nil
-		last, _ := outside(s)
-		var logged journal
+		last, _ := sendingMiddleware(s)
+		var logged logBuffer
 		for range 2 {
-			c := rejointest.New(t, bridged, rejointest.Config{OnRequest: answers, Server: rejoin.Config{Logger: logged.logger()}})
+			c := rejointest.New(t, bridged, rejointest.Config{OnRequest: acceptAll, Server: rejoin.Config{Logger: logged.logger()}})
 			c.Start("logging/setLevel", map[string]string{"level": "info"}).Result()
 			standalone := c.Listen()
 			call := c.CallTool("x", nil)
 			call.Result()
 			last(t)
 			expect(t, "the call", call.Messages(), "result x")
-			got := said(standalone.Messages()) // the pings outside of calls are answered for the client
+			got := summaries(standalone.Messages()) // the bridge answers pings outside of calls
 			if want := []string{"message before", "message after", "progress late", "message late"}; !slices.Equal(got, want) {
 				t.Errorf("got %q, want %q", got, want)
 			}
@@ -126,7 +126,7 @@ func TestWhereTheSDKDoesNotTellRequestsApart(t *testing.T) {
 	})
 }
 
-// A call that is cancelled while the SDK has not come to it, and one that a middleware outside of ours holds up.
+// A cancelled call ends while it waits in the SDK's queue, and while it waits in a middleware outside ours.
 func TestACancelledCallEndsWhereverItIs(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		release := make(chan struct{})
@@ -167,7 +167,7 @@ func TestACancelledCallEndsWhereverItIs(t *testing.T) {
 	})
 }
 
-// The end of a session reaches also a middleware that is outside of ours, whose context is the SDK's, wherever its call is just then.
+// When a session ends, the context of a middleware outside ours ends too, wherever its call is at that moment.
 func TestTheEndOfASessionReachesMiddlewareAddedAfterNew(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		var held atomic.Int64
@@ -196,7 +196,7 @@ func TestTheEndOfASessionReachesMiddlewareAddedAfterNew(t *testing.T) {
 		for range 50 {
 			var crossing sync.WaitGroup
 			for range 8 {
-				c := &short{srv: srv}
+				c := &directClient{srv: srv}
 				if err := c.open(); err != nil {
 					t.Fatal(err)
 				}

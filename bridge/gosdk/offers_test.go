@@ -11,7 +11,7 @@ import (
 	"github.com/rejoin-mcp/rejoin/rejointest"
 )
 
-// A client that offered nothing is asked nothing, whether the SDK sees to that or not: the tool learns of it at once. A ping needs no offer.
+// A client gets no question that it did not offer to answer, whether the SDK checks that or not. The tool gets an error at once. A ping needs no offer.
 func TestTheClientIsAskedOnlyWhatItOffered(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		asks := map[string]func(context.Context, *mcp.ServerSession) error{
@@ -35,14 +35,14 @@ func TestTheClientIsAskedOnlyWhatItOffered(t *testing.T) {
 				return text("%v", err), req.Session.Ping(ctx, nil)
 			}
 		}
-		c := rejointest.New(t, New(newServer(nil, tools)), rejointest.Config{OnRequest: answers, Capabilities: map[string]any{}})
+		c := rejointest.New(t, New(newServer(nil, tools)), rejointest.Config{OnRequest: acceptAll, Capabilities: map[string]any{}})
 		for name := range asks {
 			call := c.CallTool(name, nil)
 			result := string(call.Result())
 			if !strings.Contains(result, rejoin.ErrNotOffered.Error()) && !strings.Contains(result, "client does not support") {
 				t.Errorf("%s: %s", name, result)
 			}
-			for _, m := range said(call.Messages()) {
+			for _, m := range summaries(call.Messages()) {
 				if !strings.HasPrefix(m, "ping") && !strings.HasPrefix(m, "result") {
 					t.Errorf("%s: the client was asked: %s", name, m)
 				}

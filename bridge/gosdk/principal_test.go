@@ -14,7 +14,7 @@ import (
 	stdadapter "github.com/rejoin-mcp/rejoin/adapters/stdlib"
 )
 
-// A session is its user's. Of tokens without a user id, each is a user of its own.
+// Only its user can use a session. Tokens without a user id count as different users.
 func TestASessionIsItsTokensOwn(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		srv, err := rejoin.NewServer(New(newServer(nil, nil)), rejoin.Config{Principal: Principal})
@@ -43,7 +43,6 @@ func TestASessionIsItsTokensOwn(t *testing.T) {
 			h.ServeHTTP(w, r)
 			return w
 		}
-		const initialize = `{"jsonrpc":"2.0","id":0,"method":"initialize","params":{"protocolVersion":"2025-11-25","capabilities":{},"clientInfo":{"name":"raw","version":"1"}}}`
 		open := func(h http.Handler, token string) string {
 			return send(h, token, "", initialize).Header().Get("Mcp-Session-Id")
 		}

@@ -15,7 +15,7 @@ import (
 	"github.com/rejoin-mcp/rejoin/rejointest"
 )
 
-// send sends the nth message of a call: each kind in turn.
+// send sends the nth message of a call. The kinds take turns.
 func send(ctx context.Context, req *mcp.CallToolRequest, n int, note string) (want string, err error) {
 	meta := mcp.Meta{"note": note}
 	switch s := req.Session; n % 7 {
@@ -39,10 +39,10 @@ func send(ctx context.Context, req *mcp.CallToolRequest, n int, note string) (wa
 	}
 }
 
-// closes are the messages after which a tool lets its client go. In between it asks something, so that the client is back each time.
+// closes are the messages after which a tool disconnects its client. In between it asks a question, so that the client is back each time.
 var closes = map[int]bool{1: true, 5: true, 12: true}
 
-// chatter is a server whose tool waits for start, then sends 20 messages of all kinds and lets its client go in between.
+// chatter is a server with a tool that waits for start, then sends 20 messages of all kinds and disconnects its client in between.
 func chatter(start <-chan struct{}) *mcp.Server {
 	return newServer(nil, map[string]handler{"chatter": func(ctx context.Context, req *mcp.CallToolRequest) (*mcp.CallToolResult, error) {
 		name := fmt.Sprint(req.Params.GetProgressToken())
@@ -59,8 +59,8 @@ func chatter(start <-chan struct{}) *mcp.Server {
 	}})
 }
 
-// story is what the stream of such a call brings.
-func story(name string) []string {
+// chatterMessages returns the messages on the stream of such a call.
+func chatterMessages(name string) []string {
 	kinds := []string{"progress", "message", "create", "createMessage", "list", "ping", "progress"}
 	var all []string
 	for n := range 20 {
@@ -69,8 +69,8 @@ func story(name string) []string {
 	return append(all, "result "+name)
 }
 
-// follow polls all calls at the same time, to their ends, and looks at what they brought.
-func follow(t *testing.T, calls []*rejointest.Call) {
+// pollToEnd polls all calls at the same time until they end, and checks their messages.
+func pollToEnd(t *testing.T, calls []*rejointest.Call) {
 	t.Helper()
 	for range closes {
 		for _, k := range calls {
@@ -83,17 +83,17 @@ func follow(t *testing.T, calls []*rejointest.Call) {
 	for i, k := range calls {
 		k.Result()
 		name := token(k)
-		expect(t, fmt.Sprint("call ", i), k.Messages(), story(name)...)
+		expect(t, fmt.Sprint("call ", i), k.Messages(), chatterMessages(name)...)
 	}
 }
 
-// token is the progress token that the client gives a call: its id.
+// token returns the progress token of a call, which is its id.
 func token(k *rejointest.Call) string { return strings.Trim(string(k.ID()), `"`) }
 
 func TestMessagesOf16CallsOfASessionStayOnTheirStreams(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		start := make(chan struct{})
-		c := rejointest.New(t, New(chatter(start)), rejointest.Config{OnRequest: answers})
+		c := rejointest.New(t, New(chatter(start)), rejointest.Config{OnRequest: acceptAll})
 		c.Start("logging/setLevel", map[string]string{"level": "info"}).Result()
 		standalone := c.Listen()
 		var calls []*rejointest.Call
@@ -101,25 +101,25 @@ func TestMessagesOf16CallsOfASessionStayOnTheirStreams(t *testing.T) {
 			calls = append(calls, c.CallTool("chatter", nil))
 		}
 		close(start)
-		follow(t, calls)
+		pollToEnd(t, calls)
 		expect(t, "the standalone stream", standalone.Messages())
 	})
 }
 
-// The sessions' calls have the same ids.
+// The calls of all sessions have the same ids.
 func TestMessagesOf16SessionsStayOnTheirStreams(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		start := make(chan struct{})
 		app := New(chatter(start))
 		var calls, standalone []*rejointest.Call
 		for range 16 {
-			c := rejointest.New(t, app, rejointest.Config{OnRequest: answers})
+			c := rejointest.New(t, app, rejointest.Config{OnRequest: acceptAll})
 			c.Start("logging/setLevel", map[string]string{"level": "info"}).Result()
 			standalone = append(standalone, c.Listen())
 			calls = append(calls, c.CallTool("chatter", nil))
 		}
 		close(start)
-		follow(t, calls)
+		pollToEnd(t, calls)
 		for _, s := range standalone {
 			expect(t, "a standalone stream", s.Messages())
 		}
@@ -140,7 +140,7 @@ func TestBroadcastsAndWhatNoCallSendsTravelOnTheStandaloneStream(t *testing.T) {
 			<-release
 			return text("x"), nil
 		}})
-		c := rejointest.New(t, New(s), rejointest.Config{OnRequest: answers})
+		c := rejointest.New(t, New(s), rejointest.Config{OnRequest: acceptAll})
 		c.Start("logging/setLevel", map[string]string{"level": "info"}).Result()
 		c.Start("resources/subscribe", map[string]string{"uri": "a:1"}).Result()
 		standalone := c.Listen()
@@ -156,7 +156,7 @@ func TestBroadcastsAndWhatNoCallSendsTravelOnTheStandaloneStream(t *testing.T) {
 		log := func(ctx context.Context, note string) error {
 			return inside.Session.Log(ctx, &mcp.LoggingMessageParams{Level: "info", Data: note})
 		}
-		background := context.Background() // that of no call
+		background := context.Background() // not the context of a call
 		do(s.ResourceUpdated(ctx, &mcp.ResourceUpdatedNotificationParams{URI: "a:1"}))
 		s.AddTool(&mcp.Tool{Name: "y", InputSchema: map[string]any{"type": "object"}}, nil)
 		elapse(time.Second)
@@ -169,7 +169,7 @@ func TestBroadcastsAndWhatNoCallSendsTravelOnTheStandaloneStream(t *testing.T) {
 		expect(t, "the call", []json.RawMessage{call.Messages()[0]}, "message inside")
 		call.Result()
 		do(log(ctx, "late"))
-		do(progress(ctx, inside, 2, "late")) // goes nowhere
+		do(progress(ctx, inside, 2, "late")) // dropped
 		do(s.ResourceUpdated(ctx, &mcp.ResourceUpdatedNotificationParams{URI: "a:1"}))
 		expect(t, "the call", call.Messages(), "message inside", "result x")
 		expect(t, "the standalone stream", standalone.Messages(),

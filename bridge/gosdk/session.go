@@ -16,153 +16,157 @@ import (
 	"github.com/rejoin-mcp/rejoin/bridge/internal/bounds"
 )
 
-// session is rejoin's AppSession and, to the SDK, the mcp.Connection of one session.
+// session is a rejoin.AppSession. To the SDK it is the mcp.Connection of the session.
 type session struct {
-	app *app
-	s   *rejoin.Session
+	app     *app
+	session *rejoin.Session
 
-	mu     sync.Mutex
-	ss     *mcp.ServerSession
-	queue  []jsonrpc.Message // for Read
-	ready  sync.Cond         // there is something for Read
-	over   bool
-	lastID uint64
-	sent   map[string]*jsonrpc.Request // what the SDK has not answered, by the same id
-	calls  map[string]*carrier         // by the id that the SDK knows the request by; nil: the session is over
-	notes  backlog
-	asked  map[jsonrpc.ID]*question
+	mu         sync.Mutex
+	ss         *mcp.ServerSession
+	queue      []jsonrpc.Message // for Read
+	ready      sync.Cond         // queue is not empty, or ended is true
+	ended      bool
+	lastID     uint64
+	calls      map[string]*incoming        // by the ids that the SDK gets; nil: the session has ended
+	unanswered map[string]*jsonrpc.Request // the requests that the SDK has not answered, by the same ids
+	backlog    backlog
+	questions  map[jsonrpc.ID]*question
 
-	carriers map[weak.Pointer[mcp.RequestExtra]]*carrier // of calls until they are answered, of notifications until they are handled
+	// Calls until they are answered, and notifications until the SDK has released them.
+	incoming map[weak.Pointer[mcp.RequestExtra]]*incoming
 
-	memory *memory
+	state *sessionState
 }
 
-// Request gives the call an id of our own: the SDK decodes ids through float64.
-func (c *session) Request(call *rejoin.Call) {
-	params, refused := c.memory.begin(call)
+// Request gives the SDK its own id for the call: it decodes ids as float64, which changes some of the client's ids.
+func (s *session) Request(call *rejoin.Call) {
+	params, refused := s.state.prepare(call)
 	if refused != nil {
 		_ = call.Fail(refused)
 		return
 	}
-	extra, k := c.newCarrier(call.Context(), call.Header())
+	extra, in := s.newIncoming(call.Context(), call.Header())
 	if h := call.Handle(); h.Resumable() {
 		extra.CloseSSEStream = func(args mcp.CloseSSEStreamArgs) {
-			_ = h.CloseStream(args.RetryAfter) // the tool cannot be told, and need not know
+			_ = h.CloseStream(args.RetryAfter) // the SDK's function returns no error, and a tool need not know
 		}
 	}
-	k.call = call
-	c.start(k, &jsonrpc.Request{Method: call.Method(), Params: params, Extra: extra})
+	in.call = call
+	s.start(in, &jsonrpc.Request{Method: call.Method(), Params: params, Extra: extra})
 }
 
-// start hands a call to the SDK, unless the session is over.
-func (c *session) start(k *carrier, m *jsonrpc.Request) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.over { // rejoin has answered for it
+// start gives a call to the SDK, unless the session has ended.
+func (s *session) start(in *incoming, m *jsonrpc.Request) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.ended { // rejoin has answered the call
 		return
 	}
-	name := c.newID()
-	c.calls[name], c.carriers[k.key] = k, k
-	m.ID = makeID(name)
-	if c.sent == nil {
-		c.sent = map[string]*jsonrpc.Request{}
+	id := s.newID()
+	s.calls[id], s.incoming[in.key] = in, in
+	m.ID = makeID(id)
+	if s.unanswered == nil {
+		s.unanswered = map[string]*jsonrpc.Request{}
 	}
-	c.sent[name] = m
-	c.push(m)
-	k.stop = context.AfterFunc(k.ctx, func() {
-		k.propagate()
-		c.cancelled(name, context.Cause(k.ctx))
+	s.unanswered[id] = m
+	s.enqueue(m)
+	in.stop = context.AfterFunc(in.ctx, func() {
+		in.cancelHandler()
+		s.cancelCall(id, context.Cause(in.ctx))
 	})
 }
 
-// newID makes an id that no other session has: contexts of other sessions come by here. With the lock, or before there is a need.
-func (c *session) newID() string {
-	c.lastID++
-	return string(c.s.Ref()) + "." + strconv.FormatUint(c.lastID, 10)
+// newID returns an id that is unique among all sessions: origin also gets contexts of other sessions. The caller holds s.mu, or no other
+// goroutine has s yet.
+func (s *session) newID() string {
+	s.lastID++
+	return string(s.session.Ref()) + "." + strconv.FormatUint(s.lastID, 10)
 }
 
-func (c *session) Notification(n *rejoin.Notification) {
+func (s *session) Notification(n *rejoin.Notification) {
 	params := n.Params()
 	if n.Method() == "notifications/initialized" {
-		c.memory.initialized()
-		params = nil // the SDK would keep them, and they say nothing
+		s.state.initialized()
+		params = nil // the SDK would keep them, and does not use them
 	}
-	c.mu.Lock()
-	if c.over {
-		c.mu.Unlock()
+	s.mu.Lock()
+	if s.ended {
+		s.mu.Unlock()
 		return
 	}
-	ok, first := c.notes.admit(bounds.NoteSize(n.Raw(), n.Header()))
+	ok, first := s.backlog.admit(bounds.NoteSize(n.Raw(), n.Header()))
 	if ok {
-		extra, k := c.newCarrier(n.Context(), n.Header())
-		c.carriers[k.key] = k
-		c.forgetWith(extra, k)
+		extra, in := s.newIncoming(n.Context(), n.Header())
+		s.incoming[in.key] = in
+		s.deleteWith(extra, in)
 		m := &jsonrpc.Request{Method: n.Method(), Params: params, Extra: extra}
-		if len(n.Raw()) > largeNote {
-			c.notes.open.large = append(c.notes.open.large, m)
+		if len(n.Raw()) > largeBytes {
+			s.backlog.unmarked.large = append(s.backlog.unmarked.large, m)
 		}
-		c.push(m)
-		c.fence()
+		s.enqueue(m)
+		s.sendMarker()
 	}
-	c.mu.Unlock()
+	s.mu.Unlock()
 	if first {
-		c.s.Logger().Warn("rejoin: notifications of the client are dropped: too many wait for their handlers", "method", n.Method())
+		s.session.Logger().Warn("rejoin: notifications of the client are dropped: too many wait for their handlers", "method", n.Method())
 	}
 }
 
-// cancelled tells the SDK, in whose queue the request may still be, and whose middleware may be outside of ours.
-func (c *session) cancelled(name string, cause error) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.calls[name] != nil {
-		c.push(cancellation(name, cause))
+// cancelCall tells the SDK that a call is cancelled. The request may still be in the SDK's queue, or in a middleware outside ours, whose context
+// only the SDK can cancel.
+func (s *session) cancelCall(id string, cause error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.calls[id] != nil {
+		s.enqueue(cancellation(id, cause))
 	}
 }
 
-func cancellation(name string, cause error) *jsonrpc.Request {
-	params, _ := json.Marshal(map[string]string{"requestId": name, "reason": cause.Error()}) //nolint:errchkjson // strings cannot fail
+func cancellation(id string, cause error) *jsonrpc.Request {
+	params, _ := json.Marshal(map[string]string{"requestId": id, "reason": cause.Error()}) //nolint:errchkjson // strings cannot fail
 	return &jsonrpc.Request{Method: "notifications/cancelled", Params: params}
 }
 
-// Ended ends the reading and has the SDK close, which waits for all handlers. Their contexts have ended by then; those of handlers that begin
-// later end when they are made.
-func (c *session) Ended(cause error) {
-	c.mu.Lock()
-	ss := c.ss
-	carriers := slices.Collect(maps.Values(c.carriers))
-	c.mu.Unlock()
-	for _, k := range carriers {
-		k.over.Store(&cause)
-		k.propagate() // before the SDK does it, for the sake of the cause
+// Ended ends the contexts of all handlers, ends Read, and has the SDK close its session, which waits for the handlers. The context of a handler
+// that begins later is ended from its start.
+func (s *session) Ended(cause error) {
+	s.mu.Lock()
+	ss := s.ss
+	all := slices.Collect(maps.Values(s.incoming))
+	s.mu.Unlock()
+	for _, in := range all {
+		in.ended.Store(&cause)
+		in.cancelHandler() // before the SDK does it: the first one sets the cause
 	}
-	c.end()
+	s.endReading()
 	if ss != nil {
-		go c.close(ss)
+		go s.closeSDK(ss)
 	}
 }
 
-// close waits for the SDK's end, and lets go what it has not answered. Programs may keep their ServerSession.
-func (c *session) close(ss *mcp.ServerSession) {
-	_ = ss.Close() // how it ended is for those who wait for it
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	clear(c.carriers)
-	c.sent = nil
+// closeSDK waits until the SDK has closed its session. Then it deletes what the SDK has not answered: the program may keep the ServerSession,
+// which refers to s.
+func (s *session) closeSDK(ss *mcp.ServerSession) {
+	_ = ss.Close() // ServerSession.Wait returns the error, too
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	clear(s.incoming)
+	s.unanswered = nil
 }
 
-// end lets Read return io.EOF, after a cancellation of each call: not every version of the SDK ends its contexts at io.EOF. It reports whether
-// it was the first to.
-func (c *session) end() bool {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.over {
+// endReading makes Read return a cancellation of each call, and then io.EOF: not all versions of the SDK end the contexts of calls at io.EOF.
+// It reports whether this was its first call.
+func (s *session) endReading() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.ended {
 		return false
 	}
-	c.queue = nil
-	for name := range c.calls {
-		c.push(cancellation(name, rejoin.ErrSessionEnded))
+	s.queue = nil
+	for id := range s.calls {
+		s.enqueue(cancellation(id, rejoin.ErrSessionEnded))
 	}
-	c.over, c.calls = true, nil
-	c.ready.Broadcast()
+	s.ended, s.calls = true, nil
+	s.ready.Broadcast()
 	return true
 }

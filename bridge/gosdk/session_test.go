@@ -16,17 +16,17 @@ import (
 	"github.com/rejoin-mcp/rejoin/rejointest"
 )
 
-// DELETE waits for no tool: these let go only after it was answered.
+// DELETE does not wait for tools: here they return after its answer.
 func TestDeleteEndsCallsAtOnce(t *testing.T) {
-	b := newBench(t, rejoin.Config{Policy: rejoin.Policy{Mode: rejoin.SSE}}, nil)
-	c := (&client{t: t, url: b.url}).initialize("2025-11-25")
-	n := receive(t, "the session", b.opened)
+	f := newFixture(t, rejoin.Config{Policy: rejoin.Policy{Mode: rejoin.ModeSSE}}, nil)
+	c := (&client{t: t, url: f.url}).initialize("2025-11-25")
+	n := receive(t, "the session", f.opened)
 	res := c.call("1", "block", "x")
-	receive(t, "the tool", b.begun)
+	receive(t, "the tool", f.started)
 	if res := c.do("DELETE", "", ""); res.StatusCode != http.StatusNoContent {
 		t.Fatalf("DELETE: %s", res.Status)
 	}
-	if cause := receive(t, "the context's end", b.causes); cause != rejoin.ErrSessionEnded {
+	if cause := receive(t, "the context's end", f.causes); cause != rejoin.ErrSessionEnded {
 		t.Fatalf("the tool's context ended with %v", cause)
 	}
 	res.primer()
@@ -34,13 +34,13 @@ func TestDeleteEndsCallsAtOnce(t *testing.T) {
 	if res := c.call("2", "whoami", ""); res.StatusCode != http.StatusNotFound {
 		t.Fatalf("a call after DELETE: %s", res.Status)
 	}
-	close(b.release)
-	b.gone(n)
+	close(f.release)
+	f.waitEnded(n)
 }
 
 func TestInitializeFails(t *testing.T) {
-	b := newBench(t, rejoin.Config{}, nil)
-	c := &client{t: t, url: b.url}
+	f := newFixture(t, rejoin.Config{}, nil)
+	c := &client{t: t, url: f.url}
 	for _, params := range []string{`{"protocolVersion":7}`, `[]`, `null`} {
 		res := c.do("POST", `{"jsonrpc":"2.0","id":"i","method":"initialize","params":`+params+`}`, "")
 		body := res.rest()
@@ -48,31 +48,31 @@ func TestInitializeFails(t *testing.T) {
 			t.Fatalf("%s: %s %v %s", params, res.Status, res.Header, body)
 		}
 		select {
-		case n := <-b.opened: // else it was refused before
-			b.gone(n)
+		case n := <-f.opened: // otherwise the request was refused before Open
+			f.waitEnded(n)
 		default:
 		}
-		for range b.srv.Sessions() {
+		for range f.srv.Sessions() {
 			t.Fatalf("%s left a session", params)
 		}
 	}
 }
 
-// A client that asks for more than initialize can open is asked things all the same.
+// A client that requests a newer version than initialize can negotiate can be asked questions too.
 func TestInitializeIsClamped(t *testing.T) {
-	b := newBench(t, rejoin.Config{}, nil)
-	c := (&client{t: t, url: b.url}).initialize("2026-07-28")
+	f := newFixture(t, rejoin.Config{}, nil)
+	c := (&client{t: t, url: f.url}).initialize("2026-07-28")
 	res := c.call("1", "work", "sky")
 	res.primer()
 	res.expect("notifications/progress 1 sky")
 	res.expect("elicitation/create 0 sky")
 }
 
-// A handler that panics, or ends its goroutine, is answered for.
+// If a handler panics or ends its goroutine, its call is answered.
 func TestPanic(t *testing.T) {
 	var logged bytes.Buffer
-	b := newBench(t, rejoin.Config{Logger: slog.New(slog.NewTextHandler(&logged, nil))}, nil)
-	c := (&client{t: t, url: b.url}).initialize("2025-11-25")
+	f := newFixture(t, rejoin.Config{Logger: slog.New(slog.NewTextHandler(&logged, nil))}, nil)
+	c := (&client{t: t, url: f.url}).initialize("2025-11-25")
 	for _, tool := range []string{"panic", "goexit", "whoami"} {
 		res := c.call("1", tool, "")
 		if body := res.rest(); strings.Contains(body, "-32603") != (tool != "whoami") || strings.Contains(body, "own fault") {
@@ -84,7 +84,7 @@ func TestPanic(t *testing.T) {
 	}
 }
 
-// The SDK's pings are answered for a client that is away.
+// The bridge answers the SDK's pings while the client is away.
 func TestKeepAlive(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		s := newServer(&mcp.ServerOptions{KeepAlive: 10 * time.Second}, map[string]handler{"x": quick})
@@ -113,12 +113,12 @@ func TestKeepAlive(t *testing.T) {
 	})
 }
 
-// A server that ends a session ends it for the client.
+// If the server closes a session, the session ends for the client too.
 func TestServerCloses(t *testing.T) {
-	b := newBench(t, rejoin.Config{}, nil)
-	c := (&client{t: t, url: b.url}).initialize("2025-11-25")
-	n := receive(t, "the session", b.opened)
-	over := n.s.Done()
+	f := newFixture(t, rejoin.Config{}, nil)
+	c := (&client{t: t, url: f.url}).initialize("2025-11-25")
+	n := receive(t, "the session", f.opened)
+	over := n.session.Done()
 	if err := n.ss.Close(); err != nil {
 		t.Fatal(err)
 	}
@@ -129,17 +129,17 @@ func TestServerCloses(t *testing.T) {
 }
 
 func TestNewFunc(t *testing.T) {
-	b := newBench(t, rejoin.Config{}, nil)
-	b.serve(rejoin.Config{}, NewFunc(func(r *http.Request) *mcp.Server {
+	f := newFixture(t, rejoin.Config{}, nil)
+	f.serve(rejoin.Config{}, NewFunc(func(r *http.Request) *mcp.Server {
 		if r.Header.Get("X-Trace") == "" {
 			return nil
 		}
-		return b.mcp
+		return f.mcp
 	}))
-	if res := (&client{t: t, url: b.url}).do("POST", `{"jsonrpc":"2.0","id":1,"method":"initialize"}`, ""); res.StatusCode != http.StatusBadRequest {
+	if res := (&client{t: t, url: f.url}).do("POST", `{"jsonrpc":"2.0","id":1,"method":"initialize"}`, ""); res.StatusCode != http.StatusBadRequest {
 		t.Fatal(res.Status)
 	}
-	c := (&client{t: t, url: b.url, headers: map[string]string{"X-Trace": "here"}}).initialize("2025-11-25")
+	c := (&client{t: t, url: f.url, headers: map[string]string{"X-Trace": "here"}}).initialize("2025-11-25")
 	res := c.call("1", "work", "sky")
 	res.primer()
 	res.expect("notifications/progress 1 sky")

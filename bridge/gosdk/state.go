@@ -17,50 +17,52 @@ import (
 	wire "github.com/rejoin-mcp/rejoin/internal/jsonrpc"
 )
 
-// state is what another process needs to go on with a session.
-type state struct {
-	Initialize  json.RawMessage  `json:"initialize"` // its params, as the SDK got them
+// savedState is what another process needs to continue a session.
+type savedState struct {
+	Initialize  json.RawMessage  `json:"initialize"` // the params that the SDK got
 	Version     string           `json:"version"`
 	Initialized bool             `json:"initialized,omitempty"`
 	LogLevel    mcp.LoggingLevel `json:"logLevel,omitempty"`
 	Subscribed  map[string]bool  `json:"subscribed,omitempty"` // by URI
 }
 
-// memory is what the bridge knows of a session: what another process would need, and what the SDK has of subscriptions. It leads to nothing of the
-// SDK's: rejoin may keep it longer than the session.
-type memory struct {
-	s *rejoin.Session
+// sessionState is what another process would need of a session, and the session's subscriptions. It must not refer to objects of the SDK: rejoin
+// may keep it longer than the SDK's session.
+type sessionState struct {
+	session *rejoin.Session
 
-	mu    sync.Mutex
-	state state // but for Subscribed
-	uris  map[string]*subscription
-	held  int // of uris: those that the SDK has or may get
+	mu            sync.Mutex
+	saved         savedState               // without Subscribed, which encode computes
+	subscriptions map[string]*subscription // by URI
+	heldURIs      int                      // how many subscriptions are held
 }
 
-// subscription is what is known of a URI: calls may cross, and be answered in another order than the SDK has served them.
+// subscription is the state of a URI. Calls may run at the same time, and the order of their answers is not the order in which the SDK has
+// handled them.
 type subscription struct {
-	on      bool // the SDK has it
-	coming  int  // calls that subscribe to it
-	leaving int  // calls that take it back
-	crossed bool // calls of both kinds were under way at once: who was last nobody knows
+	active        bool // the SDK has the subscription, or may have it: see crossed
+	subscribing   int  // running calls of resources/subscribe
+	unsubscribing int  // running calls of resources/unsubscribe
+	crossed       bool // calls of both kinds ran at the same time: the bridge cannot know which one was last
 }
 
-func (s *subscription) held() bool { return s.on || s.coming > 0 }
+// held reports whether the SDK has the subscription, or may get it.
+func (sub *subscription) held() bool { return sub.active || sub.subscribing > 0 }
 
-// begin looks at a call before the SDK gets it. params are for the SDK: of what the bridge counts it must read the same as the bridge, however
-// it decodes a member that is there twice, or is spelt in another case.
-func (m *memory) begin(call *rejoin.Call) (params json.RawMessage, refused *rejoin.Error) {
+// prepare checks a call before the SDK gets it. It returns the params for the SDK. For calls that the bridge counts it writes the params anew, so
+// that the SDK reads the same value as the bridge, even if a member is there twice or in another case.
+func (st *sessionState) prepare(call *rejoin.Call) (params json.RawMessage, refused *rejoin.Error) {
 	params = call.Params()
 	switch call.Method() {
 	case "initialize":
-		client := m.s.Client()
-		return clamp(bounds.Opening(params, client.Raw, client.Capabilities)), nil
+		client := st.session.Client()
+		return clampVersion(bounds.Opening(params, client.Raw, client.Capabilities)), nil
 	case "logging/setLevel":
 		level, ok := member(params, "level")
 		if !ok || len(level) > bounds.Level {
 			return nil, rejoin.Errorf(rejoin.CodeInvalidParams, "the level must be the name of one")
 		}
-		return only(params, "level", level), nil
+		return paramsOf(params, "level", level), nil
 	case "resources/subscribe", "resources/unsubscribe":
 		uri, ok := member(params, "uri")
 		switch {
@@ -68,123 +70,124 @@ func (m *memory) begin(call *rejoin.Call) (params json.RawMessage, refused *rejo
 			return nil, rejoin.Errorf(rejoin.CodeInvalidParams, "the uri must be a string")
 		case len(uri) > bounds.URIBytes:
 			return nil, rejoin.Errorf(rejoin.CodeInvalidParams, bounds.LongURI)
-		case !m.count(uri, call.Method() == "resources/subscribe"):
+		case !st.callBegins(uri, call.Method() == "resources/subscribe"):
 			return nil, rejoin.Errorf(rejoin.CodeInvalidParams, bounds.TooManyURIs)
 		}
-		return only(params, "uri", uri), nil
+		return paramsOf(params, "uri", uri), nil
 	}
 	return params, nil
 }
 
-// count notes a call that is about to subscribe, or to take a subscription back. It reports false where there is no room.
-func (m *memory) count(uri string, subscribe bool) bool {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	s := m.uris[uri]
-	if s == nil {
-		s = &subscription{}
+// callBegins notes a call that subscribes or unsubscribes. It reports false if the session has too many subscriptions.
+func (st *sessionState) callBegins(uri string, subscribe bool) bool {
+	st.mu.Lock()
+	defer st.mu.Unlock()
+	sub := st.subscriptions[uri]
+	if sub == nil {
+		sub = &subscription{}
 	}
-	was := s.held()
+	was := sub.held()
 	switch {
 	case !subscribe:
-		s.leaving++
-	case !was && m.held >= bounds.URIs:
+		sub.unsubscribing++
+	case !was && st.heldURIs >= bounds.URIs:
 		return false
 	default:
-		s.coming++
+		sub.subscribing++
 	}
-	s.crossed = s.crossed || s.coming > 0 && s.leaving > 0
-	m.uris[uri] = s
-	if !was && s.held() {
-		m.held++
+	sub.crossed = sub.crossed || sub.subscribing > 0 && sub.unsubscribing > 0
+	st.subscriptions[uri] = sub
+	if !was && sub.held() {
+		st.heldURIs++
 	}
 	return true
 }
 
-// uncount notes that the SDK has answered such a call. What crossed counts as subscribed until it is taken back.
-func (m *memory) uncount(uri string, subscribe, done bool) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	s := m.uris[uri]
-	if s == nil {
+// callEnds notes that the SDK has answered such a call, and whether it succeeded. After calls that crossed, the subscription counts as active
+// until a later call unsubscribes.
+func (st *sessionState) callEnds(uri string, subscribe, succeeded bool) {
+	st.mu.Lock()
+	defer st.mu.Unlock()
+	sub := st.subscriptions[uri]
+	if sub == nil {
 		return
 	}
-	was := s.held()
+	was := sub.held()
 	if subscribe {
-		s.coming--
-		s.on = s.on || done
+		sub.subscribing--
+		sub.active = sub.active || succeeded
 	} else {
-		s.leaving--
-		s.on = s.on && !(done && !s.crossed)
+		sub.unsubscribing--
+		sub.active = sub.active && !(succeeded && !sub.crossed)
 	}
-	if s.coming == 0 && s.leaving == 0 {
-		s.crossed = false
-		if !s.on {
-			delete(m.uris, uri)
+	if sub.subscribing == 0 && sub.unsubscribing == 0 {
+		sub.crossed = false
+		if !sub.active {
+			delete(st.subscriptions, uri)
 		}
 	}
-	if was && !s.held() {
-		m.held--
+	if was && !sub.held() {
+		st.heldURIs--
 	}
 }
 
-// finish keeps the state up to date with a call that the SDK has answered, since it tells only its own transports. A nil answer: it has not got the
-// call.
-func (m *memory) finish(call *rejoin.Call, answer *jsonrpc.Response) {
-	params, done := call.Params(), answer != nil && answer.Error == nil
+// answered updates the state after the SDK has answered a call. The SDK reports changes of its state only to its own transports.
+func (st *sessionState) answered(call *rejoin.Call, answer *jsonrpc.Response) {
+	params, succeeded := call.Params(), answer.Error == nil
 	switch method := call.Method(); method {
 	case "initialize":
 		var r mcp.InitializeResult
-		if done && json.Unmarshal(answer.Result, &r) == nil {
-			client := m.s.Client()
-			m.change(func() {
-				m.state.Initialize, m.state.Version = bytes.Clone(clamp(bounds.Opening(params, client.Raw, client.Capabilities))), r.ProtocolVersion
+		if succeeded && json.Unmarshal(answer.Result, &r) == nil {
+			client := st.session.Client()
+			st.update(func() {
+				st.saved.Initialize, st.saved.Version = bytes.Clone(clampVersion(bounds.Opening(params, client.Raw, client.Capabilities))), r.ProtocolVersion
 			})
 		}
 	case "logging/setLevel":
-		if level, ok := member(params, "level"); ok && done {
-			m.change(func() { m.state.LogLevel = mcp.LoggingLevel(level) })
+		if level, ok := member(params, "level"); ok && succeeded {
+			st.update(func() { st.saved.LogLevel = mcp.LoggingLevel(level) })
 		}
 	case "resources/subscribe", "resources/unsubscribe":
 		if uri, ok := member(params, "uri"); ok {
-			m.uncount(uri, method == "resources/subscribe", done)
-			m.change(func() {})
+			st.callEnds(uri, method == "resources/subscribe", succeeded)
+			st.update(func() {}) // encode reads the subscriptions
 		}
 	}
 }
 
-func (m *memory) initialized() { m.change(func() { m.state.Initialized = true }) }
+func (st *sessionState) initialized() { st.update(func() { st.saved.Initialized = true }) }
 
-// change changes the state, and says so. The state is written down when somebody wants it: a change costs as little as it changes.
-func (m *memory) change(f func()) {
-	m.mu.Lock()
+// update changes the state with f, and tells rejoin that it has changed. rejoin calls encode when it needs the state, so an update costs only
+// what f does.
+func (st *sessionState) update(f func()) {
+	st.mu.Lock()
 	f()
-	m.mu.Unlock()
-	_ = m.s.SaveStateFunc(m.saved) // the session may have ended
+	st.mu.Unlock()
+	_ = st.session.SaveStateFunc(st.encode) // the session may have ended
 }
 
-// saved is the state for another process.
-func (m *memory) saved() []byte {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	st := m.state
-	for uri, s := range m.uris {
-		if s.on {
-			if st.Subscribed == nil {
-				st.Subscribed = map[string]bool{}
+// encode returns the state for another process, as JSON.
+func (st *sessionState) encode() []byte {
+	st.mu.Lock()
+	defer st.mu.Unlock()
+	out := st.saved
+	for uri, sub := range st.subscriptions {
+		if sub.active {
+			if out.Subscribed == nil {
+				out.Subscribed = map[string]bool{}
 			}
-			st.Subscribed[uri] = true
+			out.Subscribed[uri] = true
 		}
 	}
-	raw, err := json.Marshal(&st)
+	raw, err := json.Marshal(&out)
 	if err != nil {
-		m.s.Logger().Warn("rejoin: a session cannot move to another process", "error", err)
+		st.session.Logger().Warn("rejoin: a session cannot move to another process", "error", err)
 		return nil
 	}
 	return raw
 }
 
-// member is a member of params that must be a string, or not be there.
+// member returns a member of params, "" if it is missing. It reports false if the member is not a string.
 func member(params json.RawMessage, name string) (string, bool) {
 	raw, ok := wire.Field(params, name)
 	if !ok {
@@ -193,8 +196,8 @@ func member(params json.RawMessage, name string) (string, bool) {
 	return wire.Unquote(raw)
 }
 
-// only is params of that member and _meta.
-func only(params json.RawMessage, name, value string) json.RawMessage {
+// paramsOf returns params with the given member, and with _meta as it is in params.
+func paramsOf(params json.RawMessage, name, value string) json.RawMessage {
 	out := wire.AppendString(append(append([]byte(`{"`), name...), `":`...), value)
 	if meta, ok := wire.Field(params, "_meta"); ok {
 		out = append(append(out, `,"_meta":`...), meta...)
@@ -202,11 +205,12 @@ func only(params json.RawMessage, name, value string) json.RawMessage {
 	return append(out, '}')
 }
 
-// restore goes on where another process was. The SDK forgets subscriptions, so they are made again; nobody waits for the answer.
-func (c *session) restore(r *http.Request, saved []byte) (*mcp.ServerSessionOptions, error) {
-	c.memory = &memory{s: c.s, uris: map[string]*subscription{}}
+// restore prepares the session, with the state that another process has saved if saved is not nil. The SDK does not restore subscriptions, so the
+// bridge subscribes again, and ignores the answers.
+func (s *session) restore(r *http.Request, saved []byte) (*mcp.ServerSessionOptions, error) {
+	s.state = &sessionState{session: s.session, subscriptions: map[string]*subscription{}}
 	if saved == nil {
-		return nil, nil //nolint:nilnil // the SDK's word for a new session
+		return nil, nil //nolint:nilnil // to the SDK nil is a new session
 	}
 	var initialize mcp.InitializeParams
 	var roots struct {
@@ -214,7 +218,7 @@ func (c *session) restore(r *http.Request, saved []byte) (*mcp.ServerSessionOpti
 			Roots *mcp.RootCapabilities `json:"roots"`
 		} `json:"capabilities"`
 	}
-	st := &c.memory.state
+	st := &s.state.saved
 	if err := json.Unmarshal(saved, st); err != nil {
 		return nil, fmt.Errorf("the session's state: %w", err)
 	}
@@ -225,28 +229,28 @@ func (c *session) restore(r *http.Request, saved []byte) (*mcp.ServerSessionOpti
 	if initialize.Capabilities != nil {
 		initialize.Capabilities.RootsV2 = roots.Capabilities.Roots
 	}
-	sdk := &mcp.ServerSessionState{InitializeParams: &initialize, LogLevel: st.LogLevel}
-	setVersion(sdk, st.Version)
+	sdkState := &mcp.ServerSessionState{InitializeParams: &initialize, LogLevel: st.LogLevel}
+	setVersion(sdkState, st.Version)
 	if st.Initialized {
-		sdk.InitializedParams = &mcp.InitializedParams{}
+		sdkState.InitializedParams = &mcp.InitializedParams{}
 	}
 	header := r.Header.Clone()
 	for uri := range st.Subscribed {
-		c.memory.uris[uri] = &subscription{on: true}
+		s.state.subscriptions[uri] = &subscription{active: true}
 		extra := &mcp.RequestExtra{Header: header, TokenInfo: auth.TokenInfoFromContext(r.Context())}
-		c.queue = append(c.queue, &jsonrpc.Request{ID: makeID(c.newID()), Method: "resources/subscribe", Params: only(nil, "uri", uri), Extra: extra})
+		s.queue = append(s.queue, &jsonrpc.Request{ID: makeID(s.newID()), Method: "resources/subscribe", Params: paramsOf(nil, "uri", uri), Extra: extra})
 	}
-	c.memory.held, st.Subscribed = len(st.Subscribed), nil
-	c.memory.change(func() {})
-	return &mcp.ServerSessionOptions{State: sdk}, nil
+	s.state.heldURIs, st.Subscribed = len(st.Subscribed), nil
+	s.state.update(func() {})
+	return &mcp.ServerSessionOptions{State: sdkState}, nil
 }
 
-// newestLegacy is the newest version that has an initialize.
+// newestLegacy is the newest version that has initialize.
 const newestLegacy = "2025-11-25"
 
-// clamp asks for no newer version than initialize can open. The SDK would open the newest of those, but go on to refuse what the
-// version that was asked for does not have.
-func clamp(params json.RawMessage) json.RawMessage {
+// clampVersion lowers the requested version of initialize to the newest one that has initialize. Otherwise the SDK would negotiate that version
+// too, but refuse what the requested version does not have.
+func clampVersion(params json.RawMessage) json.RawMessage {
 	var p map[string]json.RawMessage
 	var version string
 	if json.Unmarshal(params, &p) != nil || json.Unmarshal(p["protocolVersion"], &version) != nil || version <= newestLegacy {

@@ -17,26 +17,26 @@ import (
 	"github.com/rejoin-mcp/rejoin/rejointest"
 )
 
-// moving is an app whose sessions can be moved while they live: the app's side of each is behind a switch.
-type moving struct {
+// movableApp is an app whose sessions can move to another app while they are used.
+type movableApp struct {
 	rejoin.App
-	moved map[*rejoin.Session]*side
-	r     *http.Request
+	sessions map[*rejoin.Session]*movableSession
+	r        *http.Request
 }
 
-func (a *moving) Open(r *http.Request, s *rejoin.Session, saved []byte) (rejoin.AppSession, error) {
+func (a *movableApp) Open(r *http.Request, s *rejoin.Session, saved []byte) (rejoin.AppSession, error) {
 	inner, err := a.App.Open(r, s, saved)
 	if err != nil {
 		return nil, err
 	}
 	a.r = r
-	a.moved[s] = &side{inner: inner}
-	return a.moved[s], nil
+	a.sessions[s] = &movableSession{inner: inner}
+	return a.sessions[s], nil
 }
 
-// move ends the app's side of a session and opens it anew, in another app, from what was saved.
-func (a *moving) move(s *rejoin.Session, to rejoin.App) error {
-	m := a.moved[s]
+// move ends the AppSession of a session, and opens a new one in another app with the saved state.
+func (a *movableApp) move(s *rejoin.Session, to rejoin.App) error {
+	m := a.sessions[s]
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.inner.Ended(rejoin.ErrSessionEnded)
@@ -45,26 +45,26 @@ func (a *moving) move(s *rejoin.Session, to rejoin.App) error {
 	return err
 }
 
-type side struct {
+type movableSession struct {
 	mu    sync.RWMutex
 	inner rejoin.AppSession
 }
 
-func (m *side) now() rejoin.AppSession {
-	m.mu.RLock()
-	defer m.mu.RUnlock()
-	return m.inner
+func (s *movableSession) current() rejoin.AppSession {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	return s.inner
 }
 
-func (m *side) Request(c *rejoin.Call)              { m.now().Request(c) }
-func (m *side) Notification(n *rejoin.Notification) { m.now().Notification(n) }
-func (m *side) Ended(cause error)                   { m.now().Ended(cause) }
+func (s *movableSession) Request(c *rejoin.Call)              { s.current().Request(c) }
+func (s *movableSession) Notification(n *rejoin.Notification) { s.current().Notification(n) }
+func (s *movableSession) Ended(cause error)                   { s.current().Ended(cause) }
 
-// notebook is a server that a session can be moved to: its tool asks, logs and tells what it knows of the client.
-func notebook(subscribed chan<- string, initialized *atomic.Int64) *mcp.Server {
+// movableServer is a server to which a session can move. Its tool asks, logs, and returns what the server knows about the client.
+func movableServer(subscribed chan<- string, initialized *atomic.Int64) *mcp.Server {
 	return newServer(&mcp.ServerOptions{
 		SubscribeHandler: func(_ context.Context, r *mcp.SubscribeRequest) error {
-			if r.Extra.Header.Get("Content-Type") == "" { // that of the request that brought it, or the session
+			if r.Extra.Header.Get("Content-Type") == "" { // the header of the subscribe request, or of the request that opened the session
 				return errors.New("no header")
 			}
 			subscribed <- "+" + r.Params.URI
@@ -94,21 +94,21 @@ func TestALiveSessionMovesWithItsSavedState(t *testing.T) {
 			bubble(t, func(t *testing.T) {
 				subscribed := make(chan string, 100)
 				var initialized atomic.Int64
-				servers := []*mcp.Server{notebook(subscribed, &initialized), notebook(subscribed, &initialized), notebook(subscribed, &initialized)}
-				a := &moving{App: New(servers[0]), moved: map[*rejoin.Session]*side{}}
-				c := rejointest.New(t, a, rejointest.Config{OnRequest: answers, Version: version})
+				servers := []*mcp.Server{movableServer(subscribed, &initialized), movableServer(subscribed, &initialized), movableServer(subscribed, &initialized)}
+				a := &movableApp{App: New(servers[0]), sessions: map[*rejoin.Session]*movableSession{}}
+				c := rejointest.New(t, a, rejointest.Config{OnRequest: acceptAll, Version: version})
 				c.Start("logging/setLevel", map[string]string{"level": "warning"}).Result()
 				for _, s := range []string{"+a:1", "+a:2", "-a:1", "+a:3"} {
 					method := map[byte]string{'+': "resources/subscribe", '-': "resources/unsubscribe"}[s[0]]
 					c.Start(method, map[string]string{"uri": s[1:]}).Result()
 				}
 				var session *rejoin.Session
-				for session = range a.moved { // the only one
+				for session = range a.sessions { // the only one
 				}
 				standalone := c.Listen()
 				var heard []string
 				for i, s := range servers {
-					if i > 0 { // from one that was opened from a saved state, too
+					if i > 0 { // the second move starts from a restored session
 						if err := a.move(session, New(s)); err != nil {
 							t.Fatal(err)
 						}
@@ -129,11 +129,11 @@ func TestALiveSessionMovesWithItsSavedState(t *testing.T) {
 				for range len(subscribed) {
 					all = append(all, <-subscribed)
 				}
-				slices.Sort(all[4:]) // each move makes them again, in no order
+				slices.Sort(all[4:]) // each move subscribes again, in any order
 				if want := []string{"+a:1", "+a:2", "-a:1", "+a:3", "+a:2", "+a:2", "+a:3", "+a:3"}; !slices.Equal(all, want) {
 					t.Errorf("subscribed %q", all)
 				}
-				c.Notify("notifications/initialized", nil) // the SDK knows that it has been
+				c.Notify("notifications/initialized", nil) // the SDK ignores it: the restored session is initialized
 				synctest.Wait()
 				if n := initialized.Load(); n != 1 {
 					t.Errorf("initialized %d times", n)
@@ -143,13 +143,13 @@ func TestALiveSessionMovesWithItsSavedState(t *testing.T) {
 						t.Errorf("server %d has %d sessions", i, n)
 					}
 				}
-				var st state
+				var st savedState
 				if err := json.Unmarshal(session.SavedState(), &st); err != nil || st.Version != version || !st.Initialized || st.LogLevel != "warning" {
 					t.Errorf("%v %s", err, session.SavedState())
 				}
 				c.Start("logging/setLevel", map[string]string{"level": "debug"}).Result()
 				c.Start("resources/unsubscribe", map[string]string{"uri": "a:2"}).Result()
-				st = state{}
+				st = savedState{}
 				if err := json.Unmarshal(session.SavedState(), &st); err != nil || st.LogLevel != "debug" || len(st.Subscribed) != 1 {
 					t.Errorf("what changes after a move is not saved: %v %s", err, session.SavedState())
 				}
@@ -162,16 +162,16 @@ func TestALiveSessionMovesWithItsSavedState(t *testing.T) {
 	}
 }
 
-// What fails is no change.
+// A call that fails does not change the saved state.
 func TestOnlyWhatTheServerAcceptedIsSaved(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		s := newServer(&mcp.ServerOptions{
 			SubscribeHandler:   func(context.Context, *mcp.SubscribeRequest) error { return errors.New("no") },
 			UnsubscribeHandler: func(context.Context, *mcp.UnsubscribeRequest) error { return nil },
 		}, nil)
-		a := &moving{App: New(s), moved: map[*rejoin.Session]*side{}}
+		a := &movableApp{App: New(s), sessions: map[*rejoin.Session]*movableSession{}}
 		c := rejointest.New(t, a, rejointest.Config{})
-		for session := range a.moved {
+		for session := range a.sessions {
 			before := string(session.SavedState())
 			c.Start("resources/subscribe", map[string]string{"uri": "a:1"}).Err()
 			c.Start("logging/setLevel", 7).Err()
@@ -185,9 +185,9 @@ func TestOnlyWhatTheServerAcceptedIsSaved(t *testing.T) {
 func TestASavedStateThatIsNone(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		s := newServer(nil, map[string]handler{"x": quick})
-		a := &moving{App: New(s), moved: map[*rejoin.Session]*side{}}
+		a := &movableApp{App: New(s), sessions: map[*rejoin.Session]*movableSession{}}
 		rejointest.New(t, a, rejointest.Config{})
-		for session := range a.moved {
+		for session := range a.sessions {
 			for _, saved := range []string{``, `x`, `{}`, `null`, `[]`, `{"initialize":7}`} {
 				if opened, err := New(s).Open(a.r, session, []byte(saved)); err == nil || opened != nil {
 					t.Errorf("%q was taken for one", saved)

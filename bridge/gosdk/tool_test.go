@@ -20,7 +20,7 @@ import (
 	"github.com/rejoin-mcp/rejoin/rejointest"
 )
 
-// numbered is a middleware that gives each request a number: in its context, its header and as its user.
+// numbered is a middleware that numbers the requests, in their context, header and token.
 func numbered(h http.Handler) http.Handler {
 	var last atomic.Int64
 	verify := func(_ context.Context, token string, _ *http.Request) (*auth.TokenInfo, error) {
@@ -36,7 +36,7 @@ func numbered(h http.Handler) http.Handler {
 	})
 }
 
-// A tool goes on when its request is long over, and others have come since.
+// A tool keeps the values of its request after that has ended and others have come.
 func TestAToolSeesItsOwnRequestAfterItEnded(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		see := func(ctx context.Context, extra *mcp.RequestExtra) string {
@@ -51,13 +51,13 @@ func TestAToolSeesItsOwnRequestAfterItEnded(t *testing.T) {
 			return text("%s %s", before, see(ctx, req.Extra)), nil
 		}})
 		c := rejointest.New(t, New(s), rejointest.Config{
-			Server:  rejoin.Config{Principal: Principal, Policy: rejoin.Policy{Mode: rejoin.SSE}},
+			Server:  rejoin.Config{Principal: Principal, Policy: rejoin.Policy{Mode: rejoin.ModeSSE}},
 			Handler: func(srv *rejoin.Server) http.Handler { return numbered(stdadapter.New(srv)) },
 		})
 		var calls []*rejointest.Call // requests 3 to 6, after initialize and initialized
 		for range 4 {
 			k := c.CallTool("x", nil)
-			elapse(time.Second) // it has a primer by now
+			elapse(time.Second) // the client has a primer now
 			k.Cut()
 			calls = append(calls, k)
 		}
@@ -140,7 +140,7 @@ func TestCloseSSEStreamAnyNumberOfTimes(t *testing.T) {
 					}
 					return text("x"), nil
 				}})
-				c := rejointest.New(t, New(s), rejointest.Config{Version: version, OnRequest: answers})
+				c := rejointest.New(t, New(s), rejointest.Config{Version: version, OnRequest: acceptAll})
 				call := c.CallTool("x", nil)
 				if polls {
 					for range rounds {
@@ -156,18 +156,18 @@ func TestCloseSSEStreamAnyNumberOfTimes(t *testing.T) {
 				}
 				want := 1
 				if polls {
-					after(mcp.CloseSSEStreamArgs{}) // nobody is harmed
+					after(mcp.CloseSSEStreamArgs{}) // has no effect
 					want += 2 * rounds
 				}
 				if n := len(call.Messages()); n != want {
-					t.Errorf("%d messages: %q", n, said(call.Messages()))
+					t.Errorf("%d messages: %q", n, summaries(call.Messages()))
 				}
 			})
 		})
 	}
 }
 
-// What comes back is what was sent, whatever a float64 would make of it.
+// Ids come back unchanged, also if a float64 cannot hold them.
 func TestIDsComeBackAsTheyWereSent(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		c := rejointest.New(t, New(newServer(nil, map[string]handler{"x": quick})), rejointest.Config{})
@@ -188,7 +188,7 @@ func TestIDsComeBackAsTheyWereSent(t *testing.T) {
 	})
 }
 
-// A message that has no room is an error of its sender's, and of nothing else.
+// If there is no room for a message, only its sender gets an error.
 func TestWhatHasNoRoomIsTheSendersToKnow(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		var refused error

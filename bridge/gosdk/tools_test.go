@@ -26,9 +26,9 @@ func progress(ctx context.Context, req *mcp.CallToolRequest, n int, message stri
 	})
 }
 
-func (b *bench) addTools() {
+func (f *fixture) addTools() {
 	add := func(name string, run func(context.Context, *mcp.CallToolRequest, string) (*mcp.CallToolResult, error)) {
-		mcp.AddTool(b.mcp, &mcp.Tool{Name: name}, func(ctx context.Context, req *mcp.CallToolRequest, a toolArgs) (*mcp.CallToolResult, any, error) {
+		mcp.AddTool(f.mcp, &mcp.Tool{Name: name}, func(ctx context.Context, req *mcp.CallToolRequest, a toolArgs) (*mcp.CallToolResult, any, error) {
 			r, err := run(ctx, req, a.Name)
 			return r, nil, err
 		})
@@ -48,7 +48,7 @@ func (b *bench) addTools() {
 		if err := progress(ctx, req, 2, name); err != nil {
 			return nil, err
 		}
-		b.parked <- name
+		f.disconnected <- name
 		if err := h.WaitConnected(ctx); err != nil {
 			return nil, err
 		}
@@ -59,22 +59,22 @@ func (b *bench) addTools() {
 		if err := progress(ctx, req, 3, name); err != nil {
 			return nil, err
 		}
-		b.parked <- name
+		f.disconnected <- name
 		return text("%s is %v", name, answer.Content["color"]), nil
 	})
 	add("block", func(ctx context.Context, req *mcp.CallToolRequest, name string) (*mcp.CallToolResult, error) {
-		b.begun <- name
+		f.started <- name
 		<-ctx.Done()
-		b.causes <- context.Cause(ctx)
-		<-b.release
+		f.causes <- context.Cause(ctx)
+		<-f.release
 		return text("too late"), nil
 	})
 	add("impatient", func(ctx context.Context, req *mcp.CallToolRequest, name string) (*mcp.CallToolResult, error) {
 		asking, cancel := context.WithCancel(ctx)
-		b.begun <- name
-		go func() { <-b.release; cancel() }()
+		f.started <- name
+		go func() { <-f.release; cancel() }()
 		_, err := req.Session.Elicit(asking, &mcp.ElicitParams{Message: name, RequestedSchema: colors})
-		<-b.seen // the SDK does not wait until the question is withdrawn
+		<-f.seen // the SDK does not wait until the question is withdrawn
 		return text("%v", err), nil
 	})
 	add("goexit", func(context.Context, *mcp.CallToolRequest, string) (*mcp.CallToolResult, error) {

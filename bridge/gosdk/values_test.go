@@ -13,33 +13,34 @@ import (
 	"github.com/rejoin-mcp/rejoin"
 )
 
-// oddValues are ids and tokens that the SDK would round, or spell in another way.
+// oddValues are ids and tokens that the SDK would round or spell differently.
 var oddValues = []string{
 	`1`, `"a"`, `9007199254740993`, `-9007199254740993`, `123456789012345678901234567890`, `1.5`, `2.0`, `1e3`, `"\u0061\/"`, `"<&>"`, `"ü"`,
 }
 
-// newTokens is a bench with a tool that reports progress to whatever token it got.
-func newTokens(t *testing.T) *bench {
-	b := newBench(t, rejoin.Config{}, nil)
-	b.mcp.AddTool(&mcp.Tool{Name: "token", InputSchema: map[string]any{"type": "object"}}, func(ctx context.Context, req *mcp.CallToolRequest) (*mcp.CallToolResult, error) {
+// newTokenFixture has a tool that reports progress with the token that it got.
+func newTokenFixture(t *testing.T) *fixture {
+	f := newFixture(t, rejoin.Config{}, nil)
+	tool := &mcp.Tool{Name: "token", InputSchema: map[string]any{"type": "object"}}
+	f.mcp.AddTool(tool, func(ctx context.Context, req *mcp.CallToolRequest) (*mcp.CallToolResult, error) {
 		token := req.Params.GetProgressToken()
 		if err := req.Session.NotifyProgress(ctx, &mcp.ProgressNotificationParams{ProgressToken: token, Message: "seen"}); err != nil {
 			return nil, err
 		}
 		return text("%v", token != nil), nil
 	})
-	if b.app.modern != nil {
-		b.serve(rejoin.Config{Eras: rejoin.Both}, b.app)
+	if f.app.modern != nil {
+		f.serve(rejoin.Config{Eras: rejoin.EraBoth}, f.app)
 	}
-	return b
+	return f
 }
 
 const modernMeta = `"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientCapabilities":{},` +
 	`"io.modelcontextprotocol/clientInfo":{"name":"m","version":"1"}`
 
-// modernClient knows no session.
-func (b *bench) modernClient(header ...string) *client {
-	c := &client{t: b.t, url: b.url, headers: map[string]string{"Mcp-Protocol-Version": modernVersion, "Mcp-Method": "tools/call", "Mcp-Name": "token"}}
+// modernClient is a client of the modern era, without a session.
+func (f *fixture) modernClient(header ...string) *client {
+	c := &client{t: f.t, url: f.url, headers: map[string]string{"Mcp-Protocol-Version": modernVersion, "Mcp-Method": "tools/call", "Mcp-Name": "token"}}
 	for i := 0; i < len(header); i += 2 {
 		c.headers[header[i]] = header[i+1]
 	}
@@ -50,12 +51,12 @@ func tokenCall(id, meta, token string) string {
 	return fmt.Sprintf(`{"jsonrpc":"2.0","id":%s,"method":"tools/call","params":{"name":"token","arguments":{},"_meta":{%s"progressToken":%s}}}`, id, meta, token)
 }
 
-// In both eras an id and a token come back as the client spelt them, and for what is no token there is no progress.
+// In both eras ids and tokens come back as the client spelt them, and an invalid token gets no progress.
 func TestIDsAndTokensComeBackAsTheyWere(t *testing.T) {
-	b := newTokens(t)
-	clients := map[string]*client{"": (&client{t: t, url: b.url}).initialize("2025-11-25")}
-	if b.app.modern != nil {
-		clients[modernMeta+","] = b.modernClient()
+	f := newTokenFixture(t)
+	clients := map[string]*client{"": (&client{t: t, url: f.url}).initialize("2025-11-25")}
+	if f.app.modern != nil {
+		clients[modernMeta+","] = f.modernClient()
 	}
 	for meta, c := range clients {
 		for i, id := range oddValues {
@@ -78,10 +79,10 @@ func TestIDsAndTokensComeBackAsTheyWere(t *testing.T) {
 	}
 }
 
-// What the SDK's own handler refuses in text/plain comes as a JSON-RPC error with the id, and with the SDK's status.
+// The client gets a refusal of the SDK's own handler in text/plain as a JSON-RPC error with the id, and with the SDK's status.
 func TestModernRefusalsAreJSON(t *testing.T) {
-	b := newTokens(t)
-	if b.app.modern == nil {
+	f := newTokenFixture(t)
+	if f.app.modern == nil {
 		return // there is nothing to refuse: TestAnSDKWithoutTheModernEra
 	}
 	call := tokenCall("1.50", modernMeta+",", "1")
@@ -95,13 +96,16 @@ func TestModernRefusalsAreJSON(t *testing.T) {
 		{"an Accept of one form", call, []string{"Accept", "application/json"}, 400, "1.50", "Accept"},
 		{"a method without params", `{"jsonrpc":"2.0","id":1.50,"method":"tools/call"}`, nil, 400, "1.50", "params"},
 		{"an unknown notification", `{"jsonrpc":"2.0","method":"notifications/none","params":{}}`, nil, 400, "null", ""},
-		{"an unknown version in header and body", strings.Replace(call, modernVersion, "2026-01-01", 1), []string{"Mcp-Protocol-Version", "2026-01-01"}, 400, "1.50", modernVersion},
+		{
+			"an unknown version in header and body", strings.Replace(call, modernVersion, "2026-01-01", 1), []string{"Mcp-Protocol-Version", "2026-01-01"},
+			400, "1.50", modernVersion,
+		},
 		{"an unknown version in the header", call, []string{"Mcp-Protocol-Version", "draft"}, 400, "1.50", modernVersion},
 		{"a later version", strings.Replace(call, modernVersion, "2027-01-01", 1), []string{"Mcp-Protocol-Version", "2027-01-01"}, 400, "1.50", modernVersion},
 		{"a batch", "[" + call + "]", nil, 400, "null", "2025-03-26"},
 		{"another method in the header", call, []string{"Mcp-Method", "ping"}, 400, "1.50", ""},
 	} {
-		res := b.modernClient(test.header...).do("POST", test.body, "")
+		res := f.modernClient(test.header...).do("POST", test.body, "")
 		body := res.rest()
 		var m struct {
 			ID    json.RawMessage
@@ -118,8 +122,8 @@ func TestModernRefusalsAreJSON(t *testing.T) {
 		}
 	}
 	choosy := NewFunc(func(*http.Request) *mcp.Server { return nil })
-	b.serve(rejoin.Config{Eras: rejoin.Both}, choosy)
-	res := b.modernClient().do("POST", call, "")
+	f.serve(rejoin.Config{Eras: rejoin.EraBoth}, choosy)
+	res := f.modernClient().do("POST", call, "")
 	if body := res.rest(); res.StatusCode != http.StatusBadRequest || !strings.HasPrefix(body, `{"jsonrpc":"2.0","id":1.50,"error":{"code":-32600,`) {
 		t.Errorf("no server: %s %s", res.Status, body)
 	}

@@ -15,8 +15,8 @@ import (
 	"github.com/rejoin-mcp/rejoin/rejointest"
 )
 
-// A function that builds a server for the request at hand is asked for a session: the server of initialize has no tools, whatever its
-// options announce. That is said once. The whole server is what a session needs.
+// A session uses the server that the function returned for initialize. If that has no tools, because it was built for this request only, rejoin
+// logs a warning once.
 func TestASessionNeedsAWholeServer(t *testing.T) {
 	always := &mcp.ServerOptions{Capabilities: &mcp.ServerCapabilities{Tools: &mcp.ToolCapabilities{}}}
 	for name, test := range map[string]struct {
@@ -37,7 +37,7 @@ func TestASessionNeedsAWholeServer(t *testing.T) {
 				app := NewFunc(func(*http.Request) *mcp.Server {
 					asked++
 					s := mcp.NewServer(&mcp.Implementation{Name: "x", Version: "1"}, test.opts)
-					if test.whole || asked > 1 { // the first is the one of initialize
+					if test.whole || asked > 1 { // the first call is for initialize
 						mcp.AddTool(s, &mcp.Tool{Name: "export"}, func(context.Context, *mcp.CallToolRequest, any) (*mcp.CallToolResult, any, error) {
 							return &mcp.CallToolResult{}, nil, nil
 						})

@@ -35,7 +35,7 @@ func numbered(srv *rejoin.Server) http.Handler {
 	})
 }
 
-// A handler sees the request that carries its own call, not that of initialize, and goes on to after it has ended.
+// A handler sees the HTTP request of its own call, not of initialize, also after that request has ended.
 func TestHeaderAndValuesAreThoseOfTheRequest(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		release, late := make(chan struct{}), &list[any]{}
@@ -46,7 +46,7 @@ func TestHeaderAndValuesAreThoseOfTheRequest(t *testing.T) {
 					late.add(ctx.Value(traceKey{}))
 				}()
 				got := request.Header.Get("X-Number")
-				request.Header.Set("X-Number", "spoilt") // a tool's header is its own
+				request.Header.Set("X-Number", "spoilt") // a tool may change its header
 				return got + " " + ctx.Value(traceKey{}).(string), nil
 			},
 		})
@@ -58,7 +58,7 @@ func TestHeaderAndValuesAreThoseOfTheRequest(t *testing.T) {
 		for _, want := range []string{"result 3 3", "result 4 4"} {
 			call := c.CallTool("who", nil)
 			call.Result()
-			same(t, "seen", toldAll(t, call), []string{want})
+			same(t, "seen", summaries(t, call), []string{want})
 		}
 		c.Notify("notifications/x", nil)
 		synctest.Wait()
@@ -71,7 +71,7 @@ func TestHeaderAndValuesAreThoseOfTheRequest(t *testing.T) {
 	})
 }
 
-// Two calls of one batch come with one header. What one of them does to it does not concern the other.
+// Two calls of one batch come with one HTTP header. If one tool changes its header, the other does not see it.
 func TestTheHeaderIsTheCallsOwn(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		spoilt := make(chan struct{})
@@ -94,7 +94,7 @@ func TestTheHeaderIsTheCallsOwn(t *testing.T) {
 	})
 }
 
-// An error of mcp-go's keeps its code and its data.
+// An error of mcp-go keeps its code and its data.
 func TestDataOfAnError(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		c := rejointest.New(t, New(newMCP(&server.Hooks{}, map[string]handler{
@@ -129,11 +129,11 @@ func TestTheHandleAtAnyDepth(t *testing.T) {
 		call := rejointest.New(t, New(s), rejointest.Config{}).CallTool("deep", nil)
 		call.WaitClosed()
 		call.Result()
-		same(t, "messages", toldAll(t, call), []string{"notifications/progress p 1", "notifications/progress p 2", "result deep"})
+		same(t, "messages", summaries(t, call), []string{"notifications/progress p 1", "notifications/progress p 2", "result deep"})
 	})
 }
 
-// Ids that no float64 holds, and that differ only in their type, come back as they were, and cancel only themselves.
+// Ids that a float64 cannot hold, and ids that differ only in their type, come back unchanged, and cancel only their own call.
 func TestIdsAreTheClients(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		causes, release := &list[error]{}, make(chan struct{})
@@ -168,7 +168,7 @@ func TestIdsAreTheClients(t *testing.T) {
 	})
 }
 
-// A question that the tool gives up is withdrawn, with the id that it had.
+// If a tool gives up a question, the question is withdrawn with the same id.
 func TestAQuestionThatIsGivenUpIsWithdrawn(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		end := make(chan struct{})
@@ -191,7 +191,7 @@ func TestAQuestionThatIsGivenUpIsWithdrawn(t *testing.T) {
 		call := c.CallTool("impatient", nil)
 		call.Result()
 		messages := call.Messages()
-		same(t, "messages", toldAll(t, call), []string{"elicitation/create ?", "notifications/cancelled", "result context deadline exceeded"})
+		same(t, "messages", summaries(t, call), []string{"elicitation/create ?", "notifications/cancelled", "result context deadline exceeded"})
 		var asked struct {
 			ID json.RawMessage `json:"id"`
 		}
@@ -209,7 +209,7 @@ func TestAQuestionThatIsGivenUpIsWithdrawn(t *testing.T) {
 	})
 }
 
-// What the client answers with an error, or with nonsense, is the tool's error.
+// If the client answers with an error, or with an invalid result, the tool gets an error.
 func TestErrorsOfTheClientReachTheTool(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		c := rejointest.New(t, New(newMCP(&server.Hooks{}, map[string]handler{
@@ -234,11 +234,11 @@ func TestErrorsOfTheClientReachTheTool(t *testing.T) {
 		}})
 		call := c.CallTool("ask", nil)
 		call.Result()
-		same(t, "the tool", toldAll(t, call)[3], "result elicitation/create: JSON-RPC error -1: no")
+		same(t, "the tool", summaries(t, call)[3], "result elicitation/create: JSON-RPC error -1: no")
 	})
 }
 
-// A handler that panics, or ends its goroutine, is answered for. Nobody else is harmed.
+// If a handler panics, its call is answered, and other calls continue.
 func TestPanicsAreAnswered(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		begin, release := make(chan struct{}), make(chan struct{})
@@ -269,28 +269,28 @@ func TestPanicsAreAnswered(t *testing.T) {
 		<-begin
 		call := c.CallTool("panic", nil)
 		same(t, "error", *call.Err(), rejoin.Error{Code: rejoin.CodeInternal, Message: "internal error"})
-		same(t, "messages", toldAll(t, call), []string{"notifications/progress p 1", "error internal error"})
+		same(t, "messages", summaries(t, call), []string{"notifications/progress p 1", "error internal error"})
 		same(t, "error", *c.CallTool("unfit", nil).Err(), rejoin.Error{Code: rejoin.CodeInternal, Message: "internal error"})
 		c.Notify("notifications/x", nil)
 		<-notified
 		close(release)
 		waiting.Result()
-		same(t, "the other", toldAll(t, waiting), []string{"result fine"})
+		same(t, "the other", summaries(t, waiting), []string{"result fine"})
 	})
 }
 
-// volatile panics when it is encoded.
-type volatile struct{}
+// panicking panics when it is encoded.
+type panicking struct{}
 
-func (volatile) MarshalJSON() ([]byte, error) { panic("not today") }
+func (panicking) MarshalJSON() ([]byte, error) { panic("not today") }
 
-// What cannot be encoded is dropped, and nothing else is.
+// A notification that cannot be encoded is dropped. Others are not.
 func TestANotificationThatCannotBeEncoded(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		var log bytes.Buffer
 		c := rejointest.New(t, New(newMCP(&server.Hooks{}, map[string]handler{
 			"odd": func(ctx context.Context, s *server.MCPServer, _ mcp.CallToolRequest) (string, error) {
-				for _, v := range []any{volatile{}, make(chan int)} {
+				for _, v := range []any{panicking{}, make(chan int)} {
 					if err := s.SendNotificationToClient(ctx, "notifications/x", map[string]any{"v": v}); err != nil {
 						return "", err
 					}
@@ -300,12 +300,12 @@ func TestANotificationThatCannotBeEncoded(t *testing.T) {
 		})), rejointest.Config{Server: rejoin.Config{Logger: slog.New(slog.NewTextHandler(&log, nil))}})
 		call := c.CallTool("odd", nil)
 		call.Result()
-		same(t, "messages", toldAll(t, call), []string{"notifications/progress p 1", "result done"})
+		same(t, "messages", summaries(t, call), []string{"notifications/progress p 1", "result done"})
 		same(t, "warnings", strings.Count(log.String(), "a notification was dropped"), 2)
 	})
 }
 
-// mcp-go takes a message with a member "result" for an answer, and says nothing to it.
+// mcp-go handles a request with a member "result" as a response and returns nothing, so the bridge answers with an error.
 func TestARequestThatLooksLikeAnAnswer(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		c := rejointest.New(t, New(newMCP(&server.Hooks{}, nil)), rejointest.Config{})
@@ -313,7 +313,7 @@ func TestARequestThatLooksLikeAnAnswer(t *testing.T) {
 		if !strings.Contains(got, `"id":"q"`) || !strings.Contains(got, `-32600`) {
 			t.Fatal(got)
 		}
-		if _, err := (&session{}).answer(nil); err.Code != rejoin.CodeInvalidRequest {
+		if _, err := (&session{}).splitResponse(nil); err.Code != rejoin.CodeInvalidRequest {
 			t.Fatal(err)
 		}
 	})

@@ -18,22 +18,22 @@ import (
 // The tests of this file use real sockets, a real clock and mcp-go's client. They wait for events; patience bounds the wait.
 const patience = 2 * time.Minute
 
-// echoes is the client's side of what tools ask.
-type echoes struct{}
+// echoHandlers answers the questions of tools, as the client.
+type echoHandlers struct{}
 
-func (echoes) Elicit(_ context.Context, r mcp.ElicitationRequest) (*mcp.ElicitationResult, error) {
+func (echoHandlers) Elicit(_ context.Context, r mcp.ElicitationRequest) (*mcp.ElicitationResult, error) {
 	return &mcp.ElicitationResult{ElicitationResponse: mcp.ElicitationResponse{
 		Action: mcp.ElicitationResponseActionAccept, Content: map[string]any{"echo": r.Params.Message},
 	}}, nil
 }
 
-func (echoes) CreateMessage(_ context.Context, r mcp.CreateMessageRequest) (*mcp.CreateMessageResult, error) {
+func (echoHandlers) CreateMessage(_ context.Context, r mcp.CreateMessageRequest) (*mcp.CreateMessageResult, error) {
 	return &mcp.CreateMessageResult{
 		Model: "m", SamplingMessage: mcp.SamplingMessage{Role: mcp.RoleAssistant, Content: mcp.NewTextContent(r.SystemPrompt)},
 	}, nil
 }
 
-func (echoes) ListRoots(context.Context, mcp.ListRootsRequest) (*mcp.ListRootsResult, error) {
+func (echoHandlers) ListRoots(context.Context, mcp.ListRootsRequest) (*mcp.ListRootsResult, error) {
 	return &mcp.ListRootsResult{Roots: []mcp.Root{{URI: "file:///root"}}}, nil
 }
 
@@ -41,23 +41,23 @@ type sdkClient struct {
 	*client.Client
 
 	version string
-	told    chan string // methods of notifications
+	methods chan string // of the notifications that it gets
 }
 
-// listens opens the standalone stream, which keeps the client in the legacy era.
-var listens = transport.WithContinuousListening() //nolint:staticcheck // of the modern era only
+// continuousListening opens the standalone stream, which keeps the client in the legacy era.
+var continuousListening = transport.WithContinuousListening() //nolint:staticcheck // of the modern era only
 
-// dial connects a client of mcp-go that asks for a version.
+// dial connects a client of mcp-go that requests a version.
 func dial(t *testing.T, url, version string, options ...transport.StreamableHTTPCOption) *sdkClient {
 	t.Helper()
 	wire, err := transport.NewStreamableHTTP(url, options...)
 	if err != nil {
 		t.Fatal(err)
 	}
-	c := &sdkClient{told: make(chan string, 1000)}
+	c := &sdkClient{methods: make(chan string, 1000)}
 	c.Client = client.NewClient(wire,
-		client.WithElicitationHandler(echoes{}), client.WithSamplingHandler(echoes{}), client.WithRootsHandler(echoes{}))
-	c.OnNotification(func(n mcp.JSONRPCNotification) { c.told <- n.Method })
+		client.WithElicitationHandler(echoHandlers{}), client.WithSamplingHandler(echoHandlers{}), client.WithRootsHandler(echoHandlers{}))
+	c.OnNotification(func(n mcp.JSONRPCNotification) { c.methods <- n.Method })
 	t.Cleanup(func() { _ = c.Close() })
 	if err := c.Start(t.Context()); err != nil {
 		t.Fatal(err)
@@ -92,32 +92,32 @@ func listening(t *testing.T, app rejoin.App, eras rejoin.Eras) string {
 	srv := newServer(t, app, rejoin.Config{Eras: eras, Policy: rejoin.Policy{Retry: 10 * time.Millisecond}})
 	hs := httptest.NewServer(stdadapter.New(srv))
 	t.Cleanup(hs.Close)
-	t.Cleanup(srv.Close) // before it: ends the streams that it would wait for
+	t.Cleanup(srv.Close) // before hs.Close, which would wait for the streams
 	return hs.URL
 }
 
-// Whatever version it prefers, the client gets 2025-11-25 here, and with it everything that version has: it is asked, and polls.
+// Whatever version the client prefers, it gets 2025-11-25 here, and all that this version has: questions and polling.
 func TestTheRealClient(t *testing.T) {
 	begin := make(chan struct{})
 	close(begin)
 	s := newMCP(&server.Hooks{}, map[string]handler{"mixed": mixed(begin)})
-	url := listening(t, New(s), rejoin.Legacy)
+	url := listening(t, New(s), rejoin.EraLegacy)
 	for _, asks := range []string{v2026, "2025-11-25"} {
-		c := dial(t, url, asks, listens)
+		c := dial(t, url, asks, continuousListening)
 		same(t, "version", c.version, "2025-11-25")
 		ctx, cancel := context.WithTimeout(t.Context(), patience)
 		same(t, "result", c.call(ctx, t, "mixed", "a"), "a")
 		for range 2 * mixedRounds / 5 { // progress and logs
-			next(ctx, t, c.told)
+			next(ctx, t, c.methods)
 		}
 		cancel()
 	}
 }
 
-func next(ctx context.Context, t *testing.T, told <-chan string) string {
+func next(ctx context.Context, t *testing.T, methods <-chan string) string {
 	t.Helper()
 	select {
-	case method := <-told:
+	case method := <-methods:
 		return method
 	case <-ctx.Done():
 		t.Fatal("the notification did not come")
@@ -125,7 +125,7 @@ func next(ctx context.Context, t *testing.T, told <-chan string) string {
 	}
 }
 
-// One URL serves both eras: a modern client is asked in its way, hears of changes, and cancels with its connection.
+// One URL serves both eras. A modern client gets input requests and notifications of changes, and cancels when it closes its connection.
 func TestTheRealClientInBothEras(t *testing.T) {
 	begin, begun, ended := make(chan struct{}), make(chan struct{}), make(chan struct{})
 	close(begin)
@@ -148,11 +148,11 @@ func TestTheRealClientInBothEras(t *testing.T) {
 			Message: "why?", RequestedSchema: map[string]any{"type": "object", "properties": map[string]any{}},
 		}).ToolResult(), nil
 	})
-	url := listening(t, New(s), rejoin.Both)
+	url := listening(t, New(s), rejoin.EraBoth)
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
 
-	modern, legacy := dial(t, url, ""), dial(t, url, "2025-11-25", listens)
+	modern, legacy := dial(t, url, ""), dial(t, url, "2025-11-25", continuousListening)
 	same(t, "versions", []string{modern.version, legacy.version}, []string{v2026, "2025-11-25"})
 	same(t, "legacy", legacy.call(ctx, t, "mixed", "a"), "a")
 	for _, c := range []*sdkClient{modern, legacy} {
@@ -164,10 +164,10 @@ func TestTheRealClientInBothEras(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer stop()
-	same(t, "first", next(ctx, t, modern.told), mcp.MethodNotificationSubscriptionsAcknowledged)
+	same(t, "first", next(ctx, t, modern.methods), mcp.MethodNotificationSubscriptionsAcknowledged)
 	s.AddTool(mcp.NewTool("more"), nil)
-	same(t, "then", next(ctx, t, modern.told), mcp.MethodNotificationToolsListChanged)
-	for next(ctx, t, legacy.told) != mcp.MethodNotificationToolsListChanged {
+	same(t, "then", next(ctx, t, modern.methods), mcp.MethodNotificationToolsListChanged)
+	for next(ctx, t, legacy.methods) != mcp.MethodNotificationToolsListChanged {
 	}
 
 	calling, leave := context.WithCancel(ctx)

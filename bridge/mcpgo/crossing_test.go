@@ -11,18 +11,18 @@ import (
 	"github.com/rejoin-mcp/rejoin/bridge/internal/crossing"
 )
 
-// However the end of a session crosses with what is on its way, nothing of the session stays, and every tool sees its context end.
+// Whatever is on its way when a session ends, nothing of the session is left, and the context of each tool ends.
 func TestEndsCross(t *testing.T) {
-	crossing.Run(t, func(stage *crossing.Stage) rejoin.App {
+	crossing.Run(t, func(handlers *crossing.Handlers) rejoin.App {
 		tools := map[string]handler{}
 		for _, name := range crossing.Tools {
 			tools[name] = func(ctx context.Context, s *server.MCPServer, _ mcp.CallToolRequest) (string, error) {
-				return "x", stage.Perform(ctx, name, voiceOf(s))
+				return "x", handlers.Tool(ctx, name, senderOf(s))
 			}
 		}
 		s := newMCP(&server.Hooks{}, tools)
 		for _, method := range []string{"notifications/initialized", "notifications/roots/list_changed"} {
-			s.AddNotificationHandler(method, func(ctx context.Context, _ mcp.JSONRPCNotification) { stage.Notified(ctx, voiceOf(s)) })
+			s.AddNotificationHandler(method, func(ctx context.Context, _ mcp.JSONRPCNotification) { handlers.Notification(ctx, senderOf(s)) })
 		}
 		s.AddResource(mcp.NewResource(crossing.Resource, "x"), func(context.Context, mcp.ReadResourceRequest) ([]mcp.ResourceContents, error) {
 			return nil, nil
@@ -31,12 +31,12 @@ func TestEndsCross(t *testing.T) {
 	})
 }
 
-func voiceOf(s *server.MCPServer) crossing.Voice {
-	return crossing.Voice{
-		Say: func(ctx context.Context) error {
+func senderOf(s *server.MCPServer) crossing.Sender {
+	return crossing.Sender{
+		Log: func(ctx context.Context) error {
 			return s.SendNotificationToClient(ctx, "notifications/message", map[string]any{"level": "error", "data": "x"})
 		},
-		Ask: func(ctx context.Context) error {
+		Elicit: func(ctx context.Context) error {
 			_, err := s.RequestElicitation(ctx, mcp.ElicitationRequest{Params: mcp.ElicitationParams{
 				Message: "x", RequestedSchema: map[string]any{"type": "object", "properties": map[string]any{}},
 			}})

@@ -16,16 +16,16 @@ import (
 	"github.com/rejoin-mcp/rejoin/client"
 )
 
-// A server of mcp-go, as it is, behind rejoin: a tool lets its client go, and the client comes back for the result.
+// An unchanged server of mcp-go behind rejoin. A tool disconnects its client, and the client polls for the result.
 func ExampleNew() {
 	mcpServer := server.NewMCPServer("demo", "1.0")
 	mcpServer.AddTool(mcp.NewTool("export"), func(ctx context.Context, r mcp.CallToolRequest) (*mcp.CallToolResult, error) {
-		_ = rejoin.HandleFromContext(ctx).CloseStream(0) // an error means only that the client stays
+		_ = rejoin.HandleFromContext(ctx).CloseStream(0) // an error means only that the client stays connected
 		return mcp.NewToolResultText(fmt.Sprintf("%d rows", r.GetInt("rows", 0))), nil
 	})
 
 	srv, err := rejoin.NewServer(mcpgo.New(mcpServer), rejoin.Config{
-		Policy: rejoin.Policy{CloseAfter: 50 * time.Second, Retry: time.Millisecond}, // for tools that know nothing of it
+		Policy: rejoin.Policy{CloseAfter: 50 * time.Second, Retry: time.Millisecond}, // for tools that do not call CloseStream
 	})
 	if err != nil {
 		fmt.Println(err)
@@ -45,6 +45,6 @@ func ExampleNew() {
 	defer s.Close(ctx)
 	var result struct{ Content []struct{ Text string } }
 	err = s.Do(ctx, "tools/call", map[string]any{"name": "export", "arguments": map[string]any{"rows": 1000}}, &result)
-	fmt.Println(result.Content, "let go:", srv.Stats().Closed, err)
-	// Output: [{1000 rows}] let go: 1 <nil>
+	fmt.Println(result.Content, "closed:", srv.Stats().Closed, err)
+	// Output: [{1000 rows}] closed: 1 <nil>
 }

@@ -42,7 +42,7 @@ func elapse(d time.Duration) {
 	synctest.Wait()
 }
 
-// list collects what happens, in its order.
+// list collects values in order.
 type list[T any] struct {
 	mu  sync.Mutex
 	all []T
@@ -79,7 +79,7 @@ func newMCP(hooks *server.Hooks, tools map[string]handler) *server.MCPServer {
 	return s
 }
 
-// progress sends one of the notifications that a tool's call gets.
+// progress sends a progress notification.
 func progress(ctx context.Context, s *server.MCPServer, token string, n int) error {
 	return s.SendNotificationToClient(ctx, "notifications/progress", map[string]any{"progressToken": token, "progress": n})
 }
@@ -105,7 +105,7 @@ func sample(ctx context.Context, s *server.MCPServer, prompt string) (string, er
 	}
 	content, ok := r.Content.(mcp.TextContent)
 	if !ok {
-		return "", errors.New("the content is no text")
+		return "", errors.New("the content is not a text")
 	}
 	return content.Text, nil
 }
@@ -118,7 +118,7 @@ func listRoots(ctx context.Context, s *server.MCPServer) (string, error) {
 	return r.Roots[0].URI, nil
 }
 
-// echo is a client's side: it answers with what it was asked.
+// echo answers a request of the server with the text of the question, as the client.
 func echo(method string, params json.RawMessage) (any, error) {
 	var p struct {
 		Message string `json:"message"`
@@ -140,8 +140,8 @@ func echo(method string, params json.RawMessage) (any, error) {
 	return nil, rejoin.Errorf(rejoin.CodeMethodNotFound, "not known")
 }
 
-// told says a message in a few words: its method and what tells it from others, or its text.
-func told(t *testing.T, message json.RawMessage) string {
+// summary is a message in short: its method and what distinguishes it from others, or its text.
+func summary(t *testing.T, message json.RawMessage) string {
 	t.Helper()
 	var m struct {
 		Method string `json:"method"`
@@ -176,11 +176,11 @@ func told(t *testing.T, message json.RawMessage) string {
 	return strings.Join(strings.Fields(strings.Join(parts, " ")), " ")
 }
 
-func toldAll(t *testing.T, call *rejointest.Call) []string {
+func summaries(t *testing.T, call *rejointest.Call) []string {
 	t.Helper()
 	out := []string{}
 	for _, m := range call.Messages() {
-		out = append(out, told(t, m))
+		out = append(out, summary(t, m))
 	}
 	return out
 }
@@ -198,7 +198,7 @@ func newServer(t *testing.T, app rejoin.App, cfg rejoin.Config) *rejoin.Server {
 	return srv
 }
 
-// exchange is one HTTP request, answered whole.
+// exchange sends an HTTP request and returns the complete response.
 func exchange(srv *rejoin.Server, method, session, body string) *httptest.ResponseRecorder {
 	w := httptest.NewRecorder()
 	r := httptest.NewRequest(method, "/mcp", strings.NewReader(body))
@@ -216,7 +216,7 @@ func initialize(version string) string {
 		`","capabilities":{"elicitation":{},"sampling":{},"roots":{}},"clientInfo":{"name":"raw","version":"7"}}}`
 }
 
-// post sends a request beside the client's own calls.
+// post sends a body that the client itself would not send.
 func post(t *testing.T, c *rejointest.Client, body string) *http.Response {
 	t.Helper()
 	r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, "/mcp", bytes.NewReader([]byte(body)))

@@ -1,98 +1,92 @@
 package mcpgo
 
 import (
-	"runtime/debug"
 	"sync"
 
 	"github.com/rejoin-mcp/rejoin"
 	"github.com/rejoin-mcp/rejoin/bridge/internal/bounds"
+	"github.com/rejoin-mcp/rejoin/internal/safe"
+	"github.com/rejoin-mcp/rejoin/internal/stack"
 )
 
-// backlog is the notifications of a session that wait for their handlers, which run one by one, in the order in which the notifications came.
+// backlog is the notifications of a session that wait for their handlers. Handlers run one by one, in the order of arrival.
 type backlog struct {
-	mu    sync.Mutex
-	queue []waiting
-	bytes int  // in the queue
-	busy  bool // a goroutine handles what is in it
-	over  bool
-	told  bool // the operator knows that something was dropped
+	mu      sync.Mutex
+	queue   []queued
+	bytes   int  // the size of the queue, by bounds.NoteSize
+	running bool // a goroutine handles the queue
+	closed  bool
+	warned  bool // the log says that a notification was dropped
 }
 
-type waiting struct {
+type queued struct {
 	*rejoin.Notification
 
 	size int
 }
 
-// add puts a notification into the queue. begin: a goroutine has to begin; dropped: it is the first for which there is no room.
-func (b *backlog) add(m *rejoin.Notification) (begin, dropped bool) {
+// add adds a notification to the queue. start: the caller must start a goroutine for the queue. first: there is no room, for the first time.
+func (b *backlog) add(n *rejoin.Notification) (start, first bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	switch {
-	case b.over:
+	case b.closed:
 		return false, false
 	case len(b.queue) >= bounds.Notes || b.bytes >= bounds.NoteBytes:
-		dropped, b.told = !b.told, true
-		return false, dropped
+		first, b.warned = !b.warned, true
+		return false, first
 	}
-	b.queue = append(b.queue, waiting{m, bounds.NoteSize(m.Raw(), m.Header())})
+	b.queue = append(b.queue, queued{n, bounds.NoteSize(n.Raw(), n.Header())})
 	b.bytes += b.queue[len(b.queue)-1].size
-	begin, b.busy = !b.busy, true
-	return begin, false
+	start, b.running = !b.running, true
+	return start, false
 }
 
-// next takes the oldest. Nil: there is none, and the goroutine is over.
+// next removes the oldest notification from the queue and returns it. Nil: the queue is empty, and the goroutine must return.
 func (b *backlog) next() *rejoin.Notification {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if len(b.queue) == 0 {
-		b.queue, b.busy = nil, false
+		b.queue, b.running = nil, false
 		return nil
 	}
-	m := b.queue[0]
-	b.queue[0] = waiting{}
+	first := b.queue[0]
+	b.queue[0] = queued{}
 	b.queue = b.queue[1:]
-	b.bytes -= m.size
-	return m.Notification
+	b.bytes -= first.size
+	return first.Notification
 }
 
-// end drops what waits, and takes no more.
-func (b *backlog) end() {
+// close drops the queue and all later notifications.
+func (b *backlog) close() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.queue, b.bytes, b.over = nil, 0, true
+	b.queue, b.bytes, b.closed = nil, 0, true
 }
 
-// Notification delivers with the session's own line: a notification has no stream.
-func (n *session) Notification(m *rejoin.Notification) {
-	begin, dropped := n.notes.add(m)
-	if begin {
-		go n.handleNotes()
+// Notification queues a notification. Its handler gets the registered clientSession: a notification has no stream.
+func (s *session) Notification(n *rejoin.Notification) {
+	start, first := s.backlog.add(n)
+	if start {
+		go s.handleNotifications()
 	}
-	if dropped {
-		n.s.Logger().Warn("rejoin: notifications of the client are dropped: too many wait for their handlers", "method", m.Method())
+	if first {
+		s.session.Logger().Warn("rejoin: notifications of the client are dropped: too many wait for their handlers", "method", n.Method())
 	}
 }
 
-func (n *session) handleNotes() {
-	deepen(false)
-	done := false
-	defer func() {
-		if !done { // a handler has called runtime.Goexit
-			go n.handleNotes()
-		}
-	}()
-	for m := n.notes.next(); m != nil; m = n.notes.next() {
-		n.handleNote(m)
+// handleNotifications handles the queue until it is empty.
+func (s *session) handleNotifications() {
+	stack.To16K(false)
+	for n := s.backlog.next(); n != nil; n = s.backlog.next() {
+		safe.Run(func() {
+			s.app.server.HandleMessage(s.app.context(n.Context(), n.Header(), s.main), n.Raw())
+		}, func(what any, stack string) {
+			s.logPanic(n.Method(), what, stack)
+			if what == safe.ErrGoexit { //nolint:errorlint // safe.Run does not wrap it
+				// This goroutine ends, so another one continues.
+				go s.handleNotifications()
+			}
+		})
 	}
-	done = true
-}
-
-func (n *session) handleNote(m *rejoin.Notification) {
-	defer func() {
-		if v := recover(); v != nil {
-			n.s.Logger().Error("rejoin: panic in a handler", "method", m.Method(), "panic", v, "stack", string(debug.Stack()))
-		}
-	}()
-	n.app.server.HandleMessage(n.app.context(m.Context(), m.Header(), n.main), m.Raw())
 }

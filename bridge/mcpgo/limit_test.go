@@ -21,24 +21,24 @@ import (
 	"github.com/rejoin-mcp/rejoin/rejointest"
 )
 
-// lines is a log.
-type lines struct{ list[string] }
+// logBuffer keeps what a logger writes.
+type logBuffer struct{ list[string] }
 
-func (l *lines) Write(p []byte) (int, error) {
-	l.add(string(p))
+func (b *logBuffer) Write(p []byte) (int, error) {
+	b.add(string(p))
 	return len(p), nil
 }
 
-func (l *lines) count(part string) (n int) {
-	for _, line := range l.got() {
+func (b *logBuffer) count(part string) (n int) {
+	for _, line := range b.got() {
 		n += strings.Count(line, part)
 	}
 	return n
 }
 
-func (l *lines) logger() *slog.Logger { return slog.New(slog.NewTextHandler(l, nil)) }
+func (b *logBuffer) logger() *slog.Logger { return slog.New(slog.NewTextHandler(b, nil)) }
 
-// heap is what is in use after a collection.
+// heap returns the bytes in use after a collection.
 func heap() int {
 	var m runtime.MemStats
 	runtime.GC()
@@ -47,7 +47,7 @@ func heap() int {
 	return int(m.HeapAlloc)
 }
 
-// allocated is how many bytes a function and what it starts allocate: a measure of their work that no other load changes.
+// allocated returns how many bytes f and the goroutines that it starts allocate. Unlike time, that does not depend on other load.
 func allocated(f func()) int {
 	var before, after runtime.MemStats
 	runtime.ReadMemStats(&before)
@@ -57,8 +57,8 @@ func allocated(f func()) int {
 	return int(after.TotalAlloc - before.TotalAlloc)
 }
 
-// opened opens a session with what the client says of itself in initialize.
-func opened(t *testing.T, srv *rejoin.Server, version, capabilities string) string {
+// openSession opens a session and returns its id.
+func openSession(t *testing.T, srv *rejoin.Server, version, capabilities string) string {
 	t.Helper()
 	w := exchange(srv, "POST", "", `{"jsonrpc":"2.0","id":0,"method":"initialize","params":{"protocolVersion":"`+version+
 		`","capabilities":`+capabilities+`,"clientInfo":{"name":"raw","version":"7"}}}`)
@@ -70,7 +70,7 @@ func opened(t *testing.T, srv *rejoin.Server, version, capabilities string) stri
 	return id
 }
 
-// withHeader sends a body with so many fields beside the usual ones.
+// withHeader sends a body with a number of additional header fields.
 func withHeader(srv *rejoin.Server, session, body string, fields int) *httptest.ResponseRecorder {
 	w := httptest.NewRecorder()
 	r := httptest.NewRequest(http.MethodPost, "/mcp", strings.NewReader(body))
@@ -82,8 +82,8 @@ func withHeader(srv *rejoin.Server, session, body string, fields int) *httptest.
 	return w
 }
 
-// A handler is stuck, and a client sends a hundred times what may wait. What has room is handled in the end, one after the other in order, and
-// the session goes on.
+// A handler blocks, and its client sends more notifications than may wait. Those with room are handled later, one by one and in order, and the
+// session continues.
 func TestNotificationsWaitInOrderAndWithinBounds(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		s := newMCP(&server.Hooks{}, map[string]handler{"x": func(context.Context, *server.MCPServer, mcp.CallToolRequest) (string, error) { return "x", nil }})
@@ -93,9 +93,9 @@ func TestNotificationsWaitInOrderAndWithinBounds(t *testing.T) {
 			got.add(fmt.Sprint(n.Params.AdditionalFields["n"]))
 			<-release
 		})
-		var logged lines
+		var logged logBuffer
 		srv := newServer(t, New(s), rejoin.Config{Logger: logged.logger()})
-		id := opened(t, srv, "2025-11-25", "{}")
+		id := openSession(t, srv, "2025-11-25", "{}")
 		send := func(n int, more string) {
 			exchange(srv, "POST", id, `{"jsonrpc":"2.0","method":"notifications/n","params":{"n":"`+strconv.Itoa(n)+`"`+more+`}}`)
 		}
@@ -113,7 +113,8 @@ func TestNotificationsWaitInOrderAndWithinBounds(t *testing.T) {
 		if grown := heap() - held; grown > 2<<20 {
 			t.Errorf("the heap has grown by %d KiB", grown>>10)
 		}
-		same(t, "a call beside them", strings.Contains(exchange(srv, "POST", id, `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"x"}}`).Body.String(), `"text":"x"`), true)
+		answer := exchange(srv, "POST", id, `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"x"}}`).Body.String()
+		same(t, "a call beside them", strings.Contains(answer, `"text":"x"`), true)
 		close(release)
 		synctest.Wait()
 		want := []string{}
@@ -123,7 +124,7 @@ func TestNotificationsWaitInOrderAndWithinBounds(t *testing.T) {
 		same(t, "what was handled", got.got(), want)
 		same(t, "warnings", logged.count("are dropped"), 1)
 
-		for n := range bounds.Notes + 100 { // one at a time there is always room
+		for n := range bounds.Notes + 100 { // one at a time, there is always room
 			send(n, "")
 			synctest.Wait()
 		}
@@ -131,7 +132,7 @@ func TestNotificationsWaitInOrderAndWithinBounds(t *testing.T) {
 	})
 }
 
-// Large ones, or small ones with large headers, are bounded by their bytes.
+// The bound of waiting notifications counts the bytes of notifications and of their headers.
 func TestNotificationsThatWaitAreBoundedInBytes(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		s := newMCP(&server.Hooks{}, nil)
@@ -150,7 +151,7 @@ func TestNotificationsThatWaitAreBoundedInBytes(t *testing.T) {
 			"with white space": func(id string) { exchange(srv, "POST", id, plain+strings.Repeat(" ", 1<<20)) },
 			"large headers":    func(id string) { withHeader(srv, id, plain, 1500) },
 		} {
-			id := opened(t, srv, "2025-11-25", "{}")
+			id := openSession(t, srv, "2025-11-25", "{}")
 			held := heap()
 			for range 100 {
 				send(id)
@@ -163,7 +164,7 @@ func TestNotificationsThatWaitAreBoundedInBytes(t *testing.T) {
 			}
 			exchange(srv, "DELETE", id, "")
 			synctest.Wait()
-			if grown := heap() - held; grown > 4<<20 { // but for the one that is stuck
+			if grown := heap() - held; grown > 4<<20 { // all but the one whose handler blocks
 				t.Errorf("%s: the heap has grown by %d KiB after the session's end", name, grown>>10)
 			}
 		}
@@ -173,7 +174,7 @@ func TestNotificationsThatWaitAreBoundedInBytes(t *testing.T) {
 	})
 }
 
-// Sessions end while their clients go on to send: what waits goes with them, and no goroutine stays.
+// If a session ends while its client sends notifications, the waiting ones are dropped, and no goroutine is left.
 func TestNotificationsCrossTheEndOfTheirSession(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		s := newMCP(&server.Hooks{}, nil)
@@ -181,7 +182,7 @@ func TestNotificationsCrossTheEndOfTheirSession(t *testing.T) {
 		srv := newServer(t, New(s), rejoin.Config{})
 		before := runtime.NumGoroutine()
 		for range 200 {
-			id := opened(t, srv, "2025-11-25", "{}")
+			id := openSession(t, srv, "2025-11-25", "{}")
 			var all sync.WaitGroup
 			for range 4 {
 				all.Go(func() {
@@ -200,7 +201,7 @@ func TestNotificationsCrossTheEndOfTheirSession(t *testing.T) {
 	})
 }
 
-// However a handler ends, the next notification comes.
+// However a handler ends, the next notification is handled.
 func TestANotificationsHandlerThatDoesNotReturn(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		s := newMCP(&server.Hooks{}, nil)
@@ -216,7 +217,7 @@ func TestANotificationsHandlerThatDoesNotReturn(t *testing.T) {
 			}
 		})
 		srv := newServer(t, New(s), rejoin.Config{})
-		id := opened(t, srv, "2025-03-26", "{}")
+		id := openSession(t, srv, "2025-03-26", "{}")
 		want, batch := []string{}, []string{}
 		for range 10 {
 			for _, how := range []string{"return", "panic", "exit"} {
@@ -230,13 +231,13 @@ func TestANotificationsHandlerThatDoesNotReturn(t *testing.T) {
 	})
 }
 
-// The header of an HTTP request is not copied for what does not ask for it, however many messages come with it.
+// The header of an HTTP request is copied only for handlers that look it up.
 func TestABatchCopiesNoHeaderForItsNotifications(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		s := newMCP(&server.Hooks{}, nil)
 		s.AddNotificationHandler("notifications/n", func(context.Context, mcp.JSONRPCNotification) {})
 		srv := newServer(t, New(s), rejoin.Config{})
-		id := opened(t, srv, "2025-03-26", "{}")
+		id := openSession(t, srv, "2025-03-26", "{}")
 		const note = `{"jsonrpc":"2.0","method":"notifications/n"}`
 		batch := "[" + strings.Repeat(note+",", 63) + note + "]"
 		measure := func(fields int) int {
@@ -251,7 +252,7 @@ func TestABatchCopiesNoHeaderForItsNotifications(t *testing.T) {
 	})
 }
 
-// Calls that are cancelled while their tools do not care are bounded by rejoin, however many there were; and what the client wants else is answered.
+// Cancelled calls whose tools go on are bounded by rejoin. The refusal names the limit, and pings are answered.
 func TestCancelledCallsThatRunOnCountAgainstMaxConcurrent(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		release := make(chan struct{})
@@ -285,18 +286,19 @@ func TestCancelledCallsThatRunOnCountAgainstMaxConcurrent(t *testing.T) {
 	})
 }
 
-// A session can have so many subscriptions, of such a size. The next one is refused, with words that say why, until one is taken back; what each
-// costs does not depend on how many there are.
+// The number and the size of subscriptions are bounded. Beyond the bound a call is refused with the reason, until the client unsubscribes from one.
+// The cost of a subscription does not depend on their number.
 func TestSubscriptionsAreBounded(t *testing.T) {
 	bubble(t, func(t *testing.T) {
-		spy := &spyApp{App: New(newMCP(&server.Hooks{}, nil))}
-		srv := newServer(t, spy, rejoin.Config{})
-		id := opened(t, srv, "2025-11-25", "{}")
+		recording := &recordingApp{App: New(newMCP(&server.Hooks{}, nil))}
+		srv := newServer(t, recording, rejoin.Config{})
+		id := openSession(t, srv, "2025-11-25", "{}")
 		ask := func(method, uri string) string {
 			return exchange(srv, "POST", id, `{"jsonrpc":"2.0","id":1,"method":"resources/`+method+`","params":{"uri":"`+uri+`"}}`).Body.String()
 		}
 		const ok, many, long = `{"jsonrpc":"2.0","id":1,"result":{}}`,
-			`{"jsonrpc":"2.0","id":1,"error":{"code":-32602,"message":"` + bounds.TooManyURIs + `"}}`, `{"jsonrpc":"2.0","id":1,"error":{"code":-32602,"message":"` + bounds.LongURI + `"}}`
+			`{"jsonrpc":"2.0","id":1,"error":{"code":-32602,"message":"` + bounds.TooManyURIs + `"}}`,
+			`{"jsonrpc":"2.0","id":1,"error":{"code":-32602,"message":"` + bounds.LongURI + `"}}`
 		uri := func(n int) string { return strings.Repeat("x", bounds.URIBytes-10) + strconv.Itoa(n) }
 		costs := []int{}
 		for from := 0; from < bounds.URIs; from += 100 {
@@ -322,16 +324,16 @@ func TestSubscriptionsAreBounded(t *testing.T) {
 		same(t, "unsubscribe", ask("unsubscribe", uri(3)), ok)
 		same(t, "in its place", ask("subscribe", "other"), ok)
 		same(t, "one more", ask("subscribe", uri(3)), many)
-		same(t, "what another process would get", strings.Count(string(spy.last.s.SavedState()), "xxx"+strconv.Itoa(7)+`"`), 1)
+		same(t, "what another process would get", strings.Count(string(recording.last.session.SavedState()), "xxx"+strconv.Itoa(7)+`"`), 1)
 	})
 }
 
-// What a message changes is what it costs, however much the client said before.
+// The cost of a change does not depend on the size of the state.
 func TestAChangeCostsWhatItChanges(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		srv := newServer(t, New(newMCP(&server.Hooks{}, nil)), rejoin.Config{})
 		measure := func(capabilities string) int {
-			id := opened(t, srv, "2025-11-25", capabilities)
+			id := openSession(t, srv, "2025-11-25", capabilities)
 			change := func() {
 				for i := range 20 {
 					level := []string{"debug", "error"}[i%2]
@@ -350,7 +352,7 @@ func TestAChangeCostsWhatItChanges(t *testing.T) {
 	})
 }
 
-// What an idle session keeps of a large initialize is no multiple of it, whatever it is made of.
+// An idle session keeps little of a large initialize, whatever it consists of.
 func TestIdleSessionsKeepLittleOfInitialize(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		srv := newServer(t, New(newMCP(&server.Hooks{}, nil)), rejoin.Config{})
@@ -360,7 +362,7 @@ func TestIdleSessionsKeepLittleOfInitialize(t *testing.T) {
 			const n = 20
 			before := heap()
 			for range n {
-				opened(t, srv, "2025-11-25", capabilities)
+				openSession(t, srv, "2025-11-25", capabilities)
 			}
 			kept := (heap() - before) / n
 			runtime.KeepAlive(capabilities)
@@ -380,8 +382,8 @@ func TestIdleSessionsKeepLittleOfInitialize(t *testing.T) {
 			const n = 20
 			before := heap()
 			for range n {
-				w := exchange(srv, "POST", "", `{"jsonrpc":"2.0","id":0,"method":"initialize","params":{"protocolVersion":"2025-11-25","capabilities":{},"clientInfo":{"name":"`+
-					`raw","version":"7","icons":[`+fill(part, 7<<10)+`]}}}`)
+				w := exchange(srv, "POST", "", `{"jsonrpc":"2.0","id":0,"method":"initialize","params":{"protocolVersion":"2025-11-25","capabilities":{},`+
+					`"clientInfo":{"name":"raw","version":"7","icons":[`+fill(part, 7<<10)+`]}}}`)
 				same(t, "initialize", w.Code, 200)
 			}
 			kept := (heap() - before) / n
@@ -391,7 +393,8 @@ func TestIdleSessionsKeepLittleOfInitialize(t *testing.T) {
 		if worst > 64<<10 {
 			t.Errorf("an idle session keeps %d bytes; an honest one %d", worst, honest)
 		}
-		w := exchange(srv, "POST", opened(t, srv, "2025-11-25", `{"sampling":{},"experimental":{"x":"`+strings.Repeat("x", 60<<10)+`"}}`), `{"jsonrpc":"2.0","id":1,"method":"ping"}`)
+		id := openSession(t, srv, "2025-11-25", `{"sampling":{},"experimental":{"x":"`+strings.Repeat("x", 60<<10)+`"}}`)
+		w := exchange(srv, "POST", id, `{"jsonrpc":"2.0","id":1,"method":"ping"}`)
 		same(t, "a session of a large initialize", w.Body.String(), `{"jsonrpc":"2.0","id":1,"result":{}}`)
 	})
 }

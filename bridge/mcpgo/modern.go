@@ -14,14 +14,14 @@ import (
 	"github.com/rejoin-mcp/rejoin/bridge/internal/faithful"
 )
 
-// modern serves 2026-07-28 with mcp-go's own transport, except for what that would get wrong. rejoin has checked host, origin and
-// size already. The transport can lose, or swap, what a handler sends right before it returns; so such messages go past it where it
-// takes our session in place of its own (swaps).
-func modern(s *server.MCPServer, swaps bool) http.Handler {
+// newModern returns a handler of version 2026-07-28: mcp-go's own transport, called upstream here, with corrections. rejoin has checked host, origin
+// and size already. Upstream can lose or reorder notifications that a handler sends directly before it returns. If it accepts another session in
+// place of its own (replacesSession), each request gets a modernSession, which writes its notifications itself.
+func newModern(s *server.MCPServer, replacesSession bool) http.Handler {
 	upstream := newUpstream(s)
 	return faithful.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.Method != http.MethodPost {
-			upstream.ServeHTTP(w, r) // refuses: there is no other verb
+			upstream.ServeHTTP(w, r) // refuses the method
 			return
 		}
 		body, err := io.ReadAll(r.Body)
@@ -37,47 +37,49 @@ func modern(s *server.MCPServer, swaps bool) http.Handler {
 				Meta *mcp.Meta `json:"_meta"`
 			} `json:"params"`
 		}
-		_ = json.Unmarshal(body, &m) // upstream says what is wrong
+		_ = json.Unmarshal(body, &m) // upstream reports errors
 		version := m.Params.Meta.ProtocolVersion()
 		switch {
 		case m.Method == string(mcp.MethodNotificationCancelled):
-			// A client cancels by closing its connection. Upstream would end whichever request has that id, whosever it is.
+			// Upstream matches ids across clients, so one client could cancel another's request. A client cancels when it closes its connection.
 			w.WriteHeader(http.StatusAccepted)
 		case !mcp.IsModernProtocol(version) && !mcp.IsModernProtocol(r.Header.Get(mcp.HeaderProtocolVersion)):
-			// A version that never was, before 2026-07-28. Upstream would open a session of its own for it.
-			refuse(w, m.ID, version)
-		case swaps && m.ID != nil && ordinary(m.Method):
-			newModernLine(w, r.Context()).serve(upstream, r)
+			// An unknown version, older than 2026-07-28. Upstream would open its own session for it.
+			refuseVersion(w, m.ID, version)
+		case replacesSession && m.ID != nil && standsAlone(m.Method):
+			newModernSession(w, r.Context()).serve(upstream, r)
 		default:
 			upstream.ServeHTTP(w, r)
 		}
 	}))
 }
 
-// ordinary reports whether requests of a method end by themselves, and need no session in common with others: mcp-go has a stream of
-// its own for a subscription, and knows by the session's id whose a task is.
-func ordinary(method string) bool {
+// standsAlone reports whether requests of a method can have a session each. A subscription needs mcp-go's own session, which has the stream for it.
+// A task belongs to a session id, so its later requests need the same id.
+func standsAlone(method string) bool {
 	return method != string(mcp.MethodSubscriptionsListen) && !strings.HasPrefix(method, "tasks/")
 }
 
-type modernLineKey struct{}
+// modernSessionKey is the key of a request's modernSession in its context.
+type modernSessionKey struct{}
 
-// newUpstream makes mcp-go's own transport, which puts the line of a request's context in place of its session.
+// newUpstream returns mcp-go's own transport. It replaces its session by the modernSession in a request's context.
 func newUpstream(s *server.MCPServer) http.Handler {
-	swap := func(ctx context.Context, _ *http.Request) context.Context {
-		l, ok := ctx.Value(modernLineKey{}).(*modernLine)
+	replace := func(ctx context.Context, _ *http.Request) context.Context {
+		m, ok := ctx.Value(modernSessionKey{}).(*modernSession)
 		if !ok {
 			return ctx
 		}
-		if l.upstreamSession, ok = server.ClientSessionFromContext(ctx).(upstreamSession); !ok {
+		if m.upstreamSession, ok = server.ClientSessionFromContext(ctx).(upstreamSession); !ok {
 			return ctx
 		}
-		return s.WithContext(ctx, l)
+		return s.WithContext(ctx, m)
 	}
-	return server.NewStreamableHTTPServer(s, server.WithDisableLocalhostProtection(true), server.WithHTTPContextFunc(swap))
+	return server.NewStreamableHTTPServer(s, server.WithDisableLocalhostProtection(true), server.WithHTTPContextFunc(replace))
 }
 
-func refuse(w http.ResponseWriter, id any, version string) {
+// refuseVersion answers with the versions that mcp-go supports.
+func refuseVersion(w http.ResponseWriter, id any, version string) {
 	e := mcp.UnsupportedProtocolVersionError{Version: version, Supported: mcp.ValidProtocolVersions}.JSONRPCError()
 	e.ID = mcp.NewRequestId(id)
 	w.Header().Set("Content-Type", "application/json")

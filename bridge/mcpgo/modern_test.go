@@ -19,7 +19,7 @@ import (
 	"github.com/rejoin-mcp/rejoin/rejointest"
 )
 
-// modernRequest is one of version, without a session.
+// modernRequest returns a request of a version, without a session.
 func modernRequest(ctx context.Context, t *testing.T, version, method, name, message string) *http.Request {
 	t.Helper()
 	meta := `"_meta":{"io.modelcontextprotocol/protocolVersion":"` + version + `","io.modelcontextprotocol/clientCapabilities":{},` +
@@ -43,7 +43,7 @@ func modernRequest(ctx context.Context, t *testing.T, version, method, name, mes
 
 const v2026 = "2026-07-28"
 
-// blocking is a server with a tool that blocks until its context ends.
+// blocking returns a server with a tool that blocks until its context ends.
 func blocking(hooks *server.Hooks) (s *server.MCPServer, begun *list[string], causes *list[error]) {
 	begun, causes = &list[string]{}, &list[error]{}
 	return newMCP(hooks, map[string]handler{
@@ -62,11 +62,11 @@ func blocking(hooks *server.Hooks) (s *server.MCPServer, begun *list[string], ca
 	}), begun, causes
 }
 
-// A modern client cancels by closing its connection; ids mean nothing between clients there, nor between the eras.
+// A modern client cancels when it closes its connection. The same id in a request of another client, or of the other era, has no effect.
 func TestAModernCallEndsWithItsConnectionOnly(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		s, begun, causes := blocking(&server.Hooks{})
-		c := rejointest.New(t, New(s), rejointest.Config{Server: rejoin.Config{Eras: rejoin.Both}})
+		c := rejointest.New(t, New(s), rejointest.Config{Server: rejoin.Config{Eras: rejoin.EraBoth}})
 		const call = `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"block"}}`
 		ctx, leave := context.WithCancel(t.Context())
 		defer leave()
@@ -90,13 +90,13 @@ func TestAModernCallEndsWithItsConnectionOnly(t *testing.T) {
 	})
 }
 
-// What rejoin has let in, upstream does not refuse: a host that was allowed, a body of allowed size.
+// Upstream does not refuse an allowed host, or a body of an allowed size, which rejoin has checked.
 func TestUpstreamDoesNotCheckWhatRejoinHasChecked(t *testing.T) {
 	app := New(newMCP(&server.Hooks{}, map[string]handler{
 		"size": func(context.Context, *server.MCPServer, mcp.CallToolRequest) (string, error) { return "big", nil },
 	}))
-	srv := newServer(t, app, rejoin.Config{Eras: rejoin.Both, AllowedHosts: []string{"mcp.example"}, MaxBodyBytes: 8 << 20})
-	hs := httptest.NewServer(stdadapter.New(srv)) // a real one: who listens on a loopback address looks at the host
+	srv := newServer(t, app, rejoin.Config{Eras: rejoin.EraBoth, AllowedHosts: []string{"mcp.example"}, MaxBodyBytes: 8 << 20})
+	hs := httptest.NewServer(stdadapter.New(srv)) // a real socket: upstream checks the host if it listens on a loopback address
 	defer hs.Close()
 	for _, size := range []int{1, 4<<20 + 1} {
 		r := modernRequest(t.Context(), t, v2026, "tools/call", "size",
@@ -118,12 +118,12 @@ func TestUpstreamDoesNotCheckWhatRejoinHasChecked(t *testing.T) {
 	}
 }
 
-// Upstream opens a session of its own for whatever is not modern to it. Nothing of the kind gets there.
+// Upstream would open its own session for a request that is not modern. Such requests do not reach it.
 func TestUpstreamOpensNoSession(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		hooks := &server.Hooks{}
-		seen := life(hooks)
-		c := rejointest.New(t, New(newMCP(hooks, nil)), rejointest.Config{Server: rejoin.Config{Eras: rejoin.Both}})
+		seen := lifecycle(hooks)
+		c := rejointest.New(t, New(newMCP(hooks, nil)), rejointest.Config{Server: rejoin.Config{Eras: rejoin.EraBoth}})
 		for _, version := range []string{"2026-01-01", "1", v2026, "2027-01-01"} {
 			r := modernRequest(t.Context(), t, version, "initialize", "", `{"jsonrpc":"2.0","id":"i","method":"initialize","params":{"protocolVersion":"2025-11-25"}}`)
 			if version < v2026 {

@@ -15,9 +15,9 @@ import (
 	"github.com/mark3labs/mcp-go/server"
 )
 
-// wide is a server with something of each kind that a modern request can ask for.
-func wide() *server.MCPServer {
-	slow := func(ctx context.Context, s *server.MCPServer, token string) error { // upstream keeps up with that
+// fullServer has a tool, prompt or resource for each kind of answer to a modern request.
+func fullServer() *server.MCPServer {
+	slow := func(ctx context.Context, s *server.MCPServer, token string) error { // slow enough for upstream to lose nothing
 		for i := range 3 {
 			if err := progress(ctx, s, token, i); err != nil {
 				return err
@@ -68,7 +68,7 @@ func wide() *server.MCPServer {
 	return s
 }
 
-// With its notifications past it, mcp-go's transport answers as it does without: whatever it is asked, to the byte.
+// With a modernSession, the answers of mcp-go's transport are the same as without one, byte for byte.
 func TestModernAnswersAreUpstreams(t *testing.T) {
 	call := func(tool string) string { return callBody(tool, "") }
 	without := func(name string) func(*http.Request) { return func(r *http.Request) { r.Header.Del(name) } }
@@ -96,7 +96,7 @@ func TestModernAnswersAreUpstreams(t *testing.T) {
 		{"a panic", "tools/call", "panics", call("panics"), nil, 500, "internal error"},
 		{"a panic after notifications", "tools/call", "panics late", call("panics late"), nil, 200, "internal error"},
 		{"a question through the session", "tools/call", "asks", call("asks"), nil, 200, "elicitation/create"},
-		{"a log message nobody asked for", "tools/call", "logs", call("logs"), nil, 200, "application/json"},
+		{"an unrequested log message", "tools/call", "logs", call("logs"), nil, 200, "application/json"},
 		{"a log message", "tools/call", "logs", call("logs"), bodyWith(`"_meta":{`, logLevel), 200, "notifications/message"},
 		{"input required", "tools/call", "input", call("input"), nil, 200, "input_required"},
 		{"a prompt", "prompts/get", "prompt", `{"jsonrpc":"2.0","id":1,"method":"prompts/get","params":{"name":"prompt"}}`, nil, 200, `"prompt"`},
@@ -140,9 +140,9 @@ func TestModernAnswersAreUpstreams(t *testing.T) {
 	} {
 		t.Run(row.name, func(t *testing.T) {
 			bubble(t, func(t *testing.T) {
-				s, got := wide(), map[bool]string{}
-				for _, swaps := range []bool{true, false} {
-					c := modernClient(t, &app{server: s, modern: modern(s, swaps), sdk: probed()})
+				s, got := fullServer(), map[bool]string{}
+				for _, replaces := range []bool{true, false} {
+					c := modernClient(t, &app{server: s, modern: newModern(s, replaces), features: detectFeatures()})
 					r := modernRequest(t.Context(), t, v2026, row.method, row.target, row.body)
 					if row.change != nil {
 						row.change(r)
@@ -154,9 +154,9 @@ func TestModernAnswersAreUpstreams(t *testing.T) {
 					said.WriteString(res.Status + "\n")
 					_ = h.Write(&said)
 					body := rest(t, res)
-					got[swaps] = said.String() + body
-					if res.StatusCode != row.status || !strings.Contains(got[swaps], row.says) {
-						t.Errorf("swaps %t: not %d and %s, but\n%s", swaps, row.status, row.says, got[swaps])
+					got[replaces] = said.String() + body
+					if res.StatusCode != row.status || !strings.Contains(got[replaces], row.says) {
+						t.Errorf("replacesSession %t: not %d and %s, but\n%s", replaces, row.status, row.says, got[replaces])
 					}
 					synctest.Wait()
 				}

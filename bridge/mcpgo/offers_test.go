@@ -12,7 +12,7 @@ import (
 	"github.com/rejoin-mcp/rejoin/rejointest"
 )
 
-// A client that offered nothing is asked nothing: the tool learns of it at once.
+// A client gets no question that it did not offer to answer. The tool gets an error at once.
 func TestTheClientIsAskedOnlyWhatItOffered(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		faults := &list[error]{}
@@ -31,7 +31,7 @@ func TestTheClientIsAskedOnlyWhatItOffered(t *testing.T) {
 		c := rejointest.New(t, app, rejointest.Config{})
 		for _, name := range []string{"elicit", "sample", "roots"} {
 			call := c.CallTool(name, nil)
-			same(t, name, toldAll(t, call), []string{"result asked"})
+			same(t, name, summaries(t, call), []string{"result asked"})
 		}
 		if got := faults.got(); len(got) != 3 {
 			t.Fatal(got)

@@ -4,34 +4,36 @@ import (
 	"sync"
 
 	"github.com/mark3labs/mcp-go/mcp"
+
+	"github.com/rejoin-mcp/rejoin/internal/stack"
 )
 
-// room is how many notifications can wait in a channel.
-const room = 32
+// capacity is how many notifications can wait in an outbox.
+const capacity = 32
 
-// outbox is the channel into which mcp-go sends notifications, and the goroutine that reads it and keeps their order. Neither exists
-// before it is needed. mcp-go never waits: it drops what finds no room. So it has to wait before, in expect, and nothing is dropped as
-// long as every sender expects first.
+// outbox is the channel to which mcp-go sends notifications, and a goroutine that forwards them in order. Both are created when they are first
+// needed. mcp-go never waits: it drops a notification if the channel is full. So each sender reserves a place first, and waits for it there. A
+// sender may also have the channel without a reservation, if it has kept it.
 //
-// Until the goroutine has begun, whoever flushes does its work: most calls that send little are over by then, and a fresh stack would
-// have to grow for it.
+// Before the goroutine runs, flush forwards the notifications itself. Most calls that send few notifications end before that, and the goroutine
+// would need a larger stack.
 //
-// After its end an outbox lives on until the last message that was expected has come.
+// A closed outbox still accepts the notifications for which places are reserved.
 type outbox struct {
-	forward func(mcp.JSONRPCNotification)
+	forward func(mcp.JSONRPCNotification) // called by one goroutine at a time
 
 	mu       sync.Mutex
-	changed  sync.Cond // expected has become less, or nobody replaces the goroutine any more
+	changed  sync.Cond // reserved has decreased, or inline is false again
 	ch       chan mcp.JSONRPCNotification
-	expected int
-	ended    bool
-	begun    bool // the goroutine reads
-	replaced bool // somebody else does
+	reserved int  // places for notifications that are not forwarded yet
+	closing  bool // close was called
+	running  bool // the goroutine forwards
+	inline   bool // a flush forwards
 
-	// They are made when the goroutine begins.
+	// The goroutine creates these when it begins.
 	flushes chan chan struct{}
-	stop    chan struct{} // closed: nothing is expected any more
-	gone    chan struct{} // closed: the goroutine has returned
+	stop    chan struct{} // close closes it if no place is reserved
+	exited  chan struct{} // closed when the goroutine has returned
 }
 
 func (o *outbox) init(forward func(mcp.JSONRPCNotification)) {
@@ -39,160 +41,160 @@ func (o *outbox) init(forward func(mcp.JSONRPCNotification)) {
 	o.changed.L = &o.mu
 }
 
-// alive reports whether messages can still be sent this way. With the lock.
-func (o *outbox) alive() bool { return !o.ended || o.expected > 0 }
+// usable reports whether notifications can still be sent. The caller holds o.mu.
+func (o *outbox) usable() bool { return !o.closing || o.reserved > 0 }
 
-// start makes what was not needed before. With the lock, while alive.
-func (o *outbox) start() {
+// create creates the channel and the goroutine, unless they exist. The caller holds o.mu, and the outbox is usable.
+func (o *outbox) create() {
 	if o.ch == nil {
-		o.ch = make(chan mcp.JSONRPCNotification, room)
+		o.ch = make(chan mcp.JSONRPCNotification, capacity)
 		go o.run()
 	}
 }
 
-// expect waits until there is room for one message more. It reports whether the outbox is alive.
-func (o *outbox) expect() bool {
+// reserve waits until there is a place for a notification, and reserves it. It reports false if the outbox is closed.
+func (o *outbox) reserve() bool {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	for o.expected == room {
+	for o.reserved == capacity {
 		o.changed.Wait()
 	}
-	if !o.alive() {
+	if !o.usable() {
 		return false
 	}
-	o.start()
-	o.expected++
+	o.create()
+	o.reserved++
 	return true
 }
 
-// channel is nil after the outbox has died.
+// channel returns the channel; nil if the outbox is closed.
 func (o *outbox) channel() chan<- mcp.JSONRPCNotification {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	if !o.alive() {
+	if !o.usable() {
 		return nil
 	}
-	o.start()
+	o.create()
 	return o.ch
 }
 
-// dead reports whether nothing can be sent this way any more.
-func (o *outbox) dead() bool {
+// closed reports whether no notification can be sent any more.
+func (o *outbox) closed() bool {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	return !o.alive()
+	return !o.usable()
 }
 
-// flush returns when all has been forwarded that was in the channel.
+// flush returns when all notifications are forwarded that were in the channel.
 func (o *outbox) flush() {
 	o.mu.Lock()
-	o.wait()
+	o.waitInline()
 	switch {
 	case o.ch == nil:
 		o.mu.Unlock()
-	case !o.begun:
-		o.replace()
+	case !o.running:
+		o.forwardInline()
 	default:
 		o.mu.Unlock()
 		done := make(chan struct{})
 		select {
 		case o.flushes <- done:
 			<-done
-		case <-o.gone:
+		case <-o.exited:
 		}
 	}
 }
 
-// wait returns when nobody replaces the goroutine. With the lock.
-func (o *outbox) wait() {
-	for o.replaced {
+// waitInline waits until no flush forwards. The caller holds o.mu.
+func (o *outbox) waitInline() {
+	for o.inline {
 		o.changed.Wait()
 	}
 }
 
-// replace does what the goroutine would. With the lock, which it gives back.
-func (o *outbox) replace() {
-	o.replaced = true
+// forwardInline forwards the notifications in the channel. The caller holds o.mu; forwardInline unlocks it.
+func (o *outbox) forwardInline() {
+	o.inline = true
 	o.mu.Unlock()
 	defer func() {
 		o.mu.Lock()
-		o.replaced = false
+		o.inline = false
 		o.changed.Broadcast()
 		o.mu.Unlock()
 	}()
-	o.empty()
+	o.forwardAll()
 }
 
-// end takes no more senders. It does not wait.
-func (o *outbox) end() {
+// close refuses further reservations, and returns at once.
+func (o *outbox) close() {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	if o.ended {
+	if o.closing {
 		return
 	}
-	o.ended = true
-	if o.begun && o.expected == 0 {
+	o.closing = true
+	if o.running && o.reserved == 0 {
 		close(o.stop)
 	}
 }
 
-// begin reports whether there is anything to do: all may be over before the goroutine runs for the first time.
+// begin prepares the goroutine. It reports false if the outbox is closed already.
 func (o *outbox) begin() bool {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	o.wait()
-	if o.begun = o.alive(); o.begun {
-		o.flushes, o.stop, o.gone = make(chan chan struct{}), make(chan struct{}), make(chan struct{})
+	o.waitInline()
+	if o.running = o.usable(); o.running {
+		o.flushes, o.stop, o.exited = make(chan chan struct{}), make(chan struct{}), make(chan struct{})
 	}
-	return o.begun
+	return o.running
 }
 
 func (o *outbox) run() {
 	if !o.begin() {
-		o.flush() // of somebody who has the channel and did not expect
+		o.flush() // notifications without a reservation
 		return
 	}
-	deepen(false)
-	defer close(o.gone)
+	stack.To16K(false)
+	defer close(o.exited)
 	for {
 		select {
 		case n := <-o.ch:
-			if o.pass(n) {
+			if o.forwardOne(n) {
 				return
 			}
 		case done := <-o.flushes:
-			died := o.empty()
+			closed := o.forwardAll()
 			close(done)
-			if died {
+			if closed {
 				return
 			}
 		case <-o.stop:
-			o.empty()
+			o.forwardAll()
 			return
 		}
 	}
 }
 
-// empty forwards what is in the channel. It reports whether the outbox has died.
-func (o *outbox) empty() (died bool) {
+// forwardAll forwards the notifications in the channel. It reports whether the outbox is closed now.
+func (o *outbox) forwardAll() (closed bool) {
 	for {
 		select {
 		case n := <-o.ch:
-			died = o.pass(n) || died
+			closed = o.forwardOne(n) || closed
 		default:
-			return died
+			return closed
 		}
 	}
 }
 
-// pass forwards a message. It reports whether the outbox has died with it.
-func (o *outbox) pass(n mcp.JSONRPCNotification) bool {
+// forwardOne forwards a notification. It reports whether the outbox is closed now.
+func (o *outbox) forwardOne(n mcp.JSONRPCNotification) bool {
 	o.forward(n)
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	if o.expected > 0 { // else it came from somebody who has the channel and did not expect
-		o.expected--
+	if o.reserved > 0 { // otherwise it was sent without a reservation
+		o.reserved--
 		o.changed.Broadcast()
 	}
-	return !o.alive()
+	return !o.usable()
 }

@@ -8,27 +8,27 @@ import (
 	"github.com/mark3labs/mcp-go/mcp"
 )
 
-func note(method string) mcp.JSONRPCNotification {
+func notification(method string) mcp.JSONRPCNotification {
 	return mcp.JSONRPCNotification{Notification: mcp.Notification{Method: method}}
 }
 
-// notBegun is an outbox whose goroutine has not run yet.
-func notBegun(forward func(mcp.JSONRPCNotification), methods ...string) *outbox {
-	o := &outbox{ch: make(chan mcp.JSONRPCNotification, room)}
+// newOutbox returns an outbox whose goroutine has not run yet.
+func newOutbox(forward func(mcp.JSONRPCNotification), methods ...string) *outbox {
+	o := &outbox{ch: make(chan mcp.JSONRPCNotification, capacity)}
 	o.init(forward)
 	for _, m := range methods {
-		o.expect()
-		o.ch <- note(m)
+		o.reserve()
+		o.ch <- notification(m)
 	}
 	return o
 }
 
-// Who flushes before the goroutine has begun forwards by himself, and then neither the goroutine nor others who flush get in between.
+// A flush before the goroutine runs forwards the notifications itself. The goroutine and other flushes wait for it.
 func TestOneAtATimeForwards(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		got := &list[string]{}
 		var o *outbox
-		o = notBegun(func(n mcp.JSONRPCNotification) {
+		o = newOutbox(func(n mcp.JSONRPCNotification) {
 			if n.Method == "a" {
 				go o.run()
 				go func() {
@@ -37,60 +37,60 @@ func TestOneAtATimeForwards(t *testing.T) {
 				}()
 			}
 			if len(got.got()) < 3 {
-				synctest.Wait() // time for the others to get in between
+				synctest.Wait() // gives the others time to interfere
 			}
 			got.add(n.Method)
 		}, "a", "b")
-		o.ch <- note("c") // of somebody who did not expect: it frees no room, so nobody is told
+		o.ch <- notification("c") // without a reservation, so it frees no place
 		o.flush()
 		synctest.Wait()
 		same(t, "forwarded", got.got(), []string{"a", "b", "c", "flushed"})
-		o.expect()
-		o.channel() <- note("d")
+		o.reserve()
+		o.channel() <- notification("d")
 		synctest.Wait()
 		same(t, "forwarded", got.got(), []string{"a", "b", "c", "flushed", "d"})
-		o.end()
+		o.close()
 	})
 }
 
-// A goroutine that comes when all is over leaves at once, and takes along what came without being expected.
+// If the outbox is closed before the goroutine runs, the goroutine forwards notifications without a reservation, and returns.
 func TestAGoroutineThatComesTooLate(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		got := &list[string]{}
-		o := notBegun(func(n mcp.JSONRPCNotification) { got.add(n.Method) }, "a")
+		o := newOutbox(func(n mcp.JSONRPCNotification) { got.add(n.Method) }, "a")
 		o.flush()
-		o.end()
-		o.ch <- note("stray")
+		o.close()
+		o.ch <- notification("stray")
 		o.run()
 		same(t, "forwarded", got.got(), []string{"a", "stray"})
 		o.flush()
-		o.end()
-		same(t, "alive", o.expect(), false)
+		o.close()
+		same(t, "usable", o.reserve(), false)
 	})
 }
 
-// A last message that is expected when the call ends is waited for by a goroutine that has not begun then.
+// A goroutine that begins after close waits for the reserved notification.
 func TestAGoroutineThatBeginsAfterTheEnd(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		got := &list[string]{}
-		o := notBegun(func(n mcp.JSONRPCNotification) { got.add(n.Method) })
-		o.expect()
+		o := newOutbox(func(n mcp.JSONRPCNotification) { got.add(n.Method) })
+		o.reserve()
 		o.flush()
-		o.end()
+		o.close()
 		go o.run()
 		synctest.Wait()
-		o.channel() <- note("last")
+		o.channel() <- notification("last")
 		synctest.Wait()
 		same(t, "forwarded", got.got(), []string{"last"})
-		same(t, "dead", o.dead(), true)
+		same(t, "closed", o.closed(), true)
 	})
 }
 
-// Whoever stands in for the goroutine and panics does not keep its place.
-func TestAStandInThatPanics(t *testing.T) {
+// A flush that panics does not block later flushes.
+func TestAFlushThatPanics(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		got := &list[string]{}
-		o := notBegun(func(n mcp.JSONRPCNotification) {
+		o := newOutbox(func(n mcp.JSONRPCNotification) {
 			if n.Method == "bad" {
 				panic(n.Method)
 			}
@@ -105,7 +105,7 @@ func TestAStandInThatPanics(t *testing.T) {
 	})
 }
 
-// The JSON of params and results is made without mcp-go's detours, and is the same.
+// The bridge encodes params and results without the copies of mcp-go, and the JSON is the same.
 func TestTheJSONIsMCPGos(t *testing.T) {
 	for _, p := range []mcp.NotificationParams{
 		{},
@@ -132,7 +132,7 @@ func TestTheJSONIsMCPGos(t *testing.T) {
 	} {
 		want, err := json.Marshal(r)
 		same(t, "error", err, nil)
-		got, fault := (&session{}).answer(mcp.JSONRPCResponse{Result: r})
+		got, fault := (&session{}).splitResponse(mcp.JSONRPCResponse{Result: r})
 		same(t, "fault", fault == nil, true)
 		same(t, "result", string(got), string(want))
 	}

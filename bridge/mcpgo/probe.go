@@ -15,43 +15,43 @@ import (
 	"github.com/rejoin-mcp/rejoin"
 )
 
-// traits are what the bridge uses of mcp-go without a promise.
-type traits struct {
-	headerKey any  // where in the context mcp-go looks for the request's header; nil: unknown
-	announces bool // a notification is announced before it is sent
-	swaps     bool // mcp-go's own transport takes another session for its own
+// features is behaviour of mcp-go that the bridge uses although mcp-go does not document it.
+type features struct {
+	headerKey       any  // the context key under which mcp-go looks up the request's header; nil: unknown
+	announces       bool // mcp-go calls UpgradeToSSEWhenReceiveNotification before it sends a notification
+	replacesSession bool // mcp-go's own transport accepts another session in place of its own
 }
 
-// probed finds the traits out, on a server of its own.
-var probed = sync.OnceValue(func() traits {
-	return traits{headerKey: probeHeaderKey(), announces: probeAnnounces(), swaps: probeSwaps()}
+// detectFeatures tests mcp-go with servers made for that.
+var detectFeatures = sync.OnceValue(func() features {
+	return features{headerKey: probeHeaderKey(), announces: probeAnnounces(), replacesSession: probeReplacesSession()}
 })
 
-// warn says what does not work.
-func (t traits) warn(log *slog.Logger) {
-	if t.headerKey == nil {
+// warn logs what does not work.
+func (f features) warn(log *slog.Logger) {
+	if f.headerKey == nil {
 		log.Warn("rejoin: this version of mcp-go is not known: request.Header is empty")
 	}
-	if !t.announces {
+	if !f.announces {
 		log.Warn("rejoin: this version of mcp-go is not known: bursts of notifications can be refused")
 	}
-	if !t.swaps {
+	if !f.replacesSession {
 		log.Warn("rejoin: this version of mcp-go is not known: the last notifications of a modern call can be lost")
 	}
 }
 
 const probeCall = `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"probe"}}`
 
-// probeHeaderKey calls a tool to see which values of its context mcp-go asks for, and then which of them arrives as the header.
+// probeHeaderKey calls a tool with a context that records the keys that mcp-go looks up. Then it tries which of them gives the tool its header.
 func probeHeaderKey() (key any) {
-	defer func() { _ = recover() }() // of a version that is not known
+	defer func() { _ = recover() }() // an unknown version may panic
 	var got http.Header
 	s := server.NewMCPServer("probe", "1", server.WithToolCapabilities(false))
 	s.AddTool(mcp.NewTool("probe"), func(_ context.Context, r mcp.CallToolRequest) (*mcp.CallToolResult, error) {
 		got = r.Header
 		return mcp.NewToolResultText(""), nil
 	})
-	asked := &listener{Context: context.Background()}
+	asked := &keyRecorder{Context: context.Background()}
 	s.HandleMessage(asked, json.RawMessage(probeCall))
 	for _, k := range asked.keys {
 		got = nil
@@ -63,20 +63,20 @@ func probeHeaderKey() (key any) {
 	return nil
 }
 
-// listener notes the keys that it is asked for.
-type listener struct {
+// keyRecorder is a context that records the keys that are looked up.
+type keyRecorder struct {
 	context.Context
 	keys []any
 }
 
-func (c *listener) Value(key any) any {
-	if t := reflect.TypeOf(key); t != nil && t.Kind() != reflect.Pointer { // package context asks by pointers
-		c.keys = append(c.keys, key)
+func (r *keyRecorder) Value(key any) any {
+	if t := reflect.TypeOf(key); t != nil && t.Kind() != reflect.Pointer { // package context looks up pointers
+		r.keys = append(r.keys, key)
 	}
-	return c.Context.Value(key)
+	return r.Context.Value(key)
 }
 
-// probeAnnounces sends a notification to see whether the session hears of it before it comes.
+// probeAnnounces sends a notification, and reports whether it was announced to the session before.
 func probeAnnounces() (yes bool) {
 	defer func() {
 		if recover() != nil {
@@ -84,28 +84,28 @@ func probeAnnounces() (yes bool) {
 		}
 	}()
 	s := server.NewMCPServer("probe", "1")
-	w := &witness{line: line{memory: &memory{ready: true}}, ch: make(chan mcp.JSONRPCNotification, 2)}
-	_ = s.SendNotificationToClient(s.WithContext(context.Background(), w), "probe", nil)
-	return w.order == "announced asked " && len(w.ch) == 1
+	session := &recordingSession{clientSession: clientSession{sessionState: &sessionState{initialized: true}}, ch: make(chan mcp.JSONRPCNotification, 2)}
+	_ = s.SendNotificationToClient(s.WithContext(context.Background(), session), "probe", nil)
+	return session.calls == "announced channel " && len(session.ch) == 1
 }
 
-// witness is a session that notes what mcp-go does with it.
-type witness struct {
-	line
+// recordingSession is a session that records the calls of its methods.
+type recordingSession struct {
+	clientSession
 
 	ch    chan mcp.JSONRPCNotification
-	order string
+	calls string
 }
 
-func (w *witness) SessionID() string                    { return "probe" }
-func (w *witness) UpgradeToSSEWhenReceiveNotification() { w.order += "announced " }
-func (w *witness) NotificationChannel() chan<- mcp.JSONRPCNotification {
-	w.order += "asked "
-	return w.ch
+func (s *recordingSession) SessionID() string                    { return "probe" }
+func (s *recordingSession) UpgradeToSSEWhenReceiveNotification() { s.calls += "announced " }
+func (s *recordingSession) NotificationChannel() chan<- mcp.JSONRPCNotification {
+	s.calls += "channel "
+	return s.ch
 }
 
-// probeSwaps sends a notification from a modern call to see whether it comes by way of the line.
-func probeSwaps() (yes bool) {
+// probeReplacesSession sends a notification from a modern call, and reports whether it goes through a modernSession.
+func probeReplacesSession() (yes bool) {
 	defer func() {
 		if recover() != nil {
 			yes = false
@@ -114,7 +114,7 @@ func probeSwaps() (yes bool) {
 	s := server.NewMCPServer("probe", "1", server.WithToolCapabilities(false))
 	ours := false
 	s.AddTool(mcp.NewTool("probe"), func(ctx context.Context, _ mcp.CallToolRequest) (*mcp.CallToolResult, error) {
-		_, ours = server.ClientSessionFromContext(ctx).(*modernLine)
+		_, ours = server.ClientSessionFromContext(ctx).(*modernSession)
 		return mcp.NewToolResultText(""), s.SendNotificationToClient(ctx, "probe", nil)
 	})
 	body := `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"probe","_meta":{"` + mcp.MetaKeyProtocolVersion + `":"` +
@@ -127,10 +127,10 @@ func probeSwaps() (yes bool) {
 		"Content-Type": {"application/json"}, mcp.HeaderProtocolVersion: {mcp.ProtocolVersion20260728},
 		mcp.HeaderMethod: {string(mcp.MethodToolsCall)}, mcp.HeaderName: {"probe"},
 	}
-	var got keptAnswer
+	var got bufferedResponse
 	got.header = http.Header{}
-	newModernLine(&got, r.Context()).serve(newUpstream(s), r)
+	newModernSession(&got, r.Context()).serve(newUpstream(s), r)
 	return ours && strings.Count(got.body.String(), "event: ") == 2
 }
 
-var _ rejoin.App = (*app)(nil)
+var _ rejoin.ModernApp = (*app)(nil)

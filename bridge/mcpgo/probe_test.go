@@ -15,15 +15,15 @@ import (
 )
 
 func TestThisVersionIsKnown(t *testing.T) {
-	if got := probed(); got.headerKey == nil || !got.announces || !got.swaps {
+	if got := detectFeatures(); got.headerKey == nil || !got.announces || !got.replacesSession {
 		t.Fatalf("%+v", got)
 	}
 	var log bytes.Buffer
-	probed().warn(slog.New(slog.NewTextHandler(&log, nil)))
+	detectFeatures().warn(slog.New(slog.NewTextHandler(&log, nil)))
 	same(t, "log", log.String(), "")
 }
 
-// A version that is not known costs what the package's documentation says, and one warning each.
+// With an unknown version the bridge loses what the package documentation says, with a warning for each.
 func TestAVersionThatIsNotKnown(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		begin := make(chan struct{})
@@ -34,7 +34,7 @@ func TestAVersionThatIsNotKnown(t *testing.T) {
 				return "<" + request.Header.Get("X-Number") + ">", nil
 			},
 		})
-		a := &app{server: s, modern: modern(s, false)}
+		a := &app{server: s, modern: newModern(s, false)}
 		var log bytes.Buffer
 		for range 2 {
 			c := rejointest.New(t, a, rejointest.Config{
@@ -42,10 +42,10 @@ func TestAVersionThatIsNotKnown(t *testing.T) {
 			})
 			call := c.CallTool("mixed", map[string]string{"name": "a"})
 			call.Result()
-			same(t, "messages", toldAll(t, call), mixedWants("a"))
+			same(t, "messages", summaries(t, call), mixedWants("a"))
 			who := c.CallTool("who", nil)
 			who.Result()
-			same(t, "header", toldAll(t, who), []string{"result <>"})
+			same(t, "header", summaries(t, who), []string{"result <>"})
 		}
 		same(t, "warnings", strings.Count(log.String(), "not known"), 3)
 	})

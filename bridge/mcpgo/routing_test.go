@@ -18,7 +18,7 @@ import (
 
 const mixedRounds = 20
 
-// mixed sends messages of each kind, lets its client go twice, and checks that every answer is the one to its own question.
+// mixed sends messages of each kind, disconnects its client twice, and checks that each answer belongs to its own question.
 func mixed(begin <-chan struct{}) handler {
 	return func(ctx context.Context, s *server.MCPServer, request mcp.CallToolRequest) (string, error) {
 		name := request.GetString("name", "")
@@ -67,7 +67,7 @@ func mixedWants(name string) []string {
 	return append(want, "result "+name)
 }
 
-// Everything that a call sends is on its own stream, once, in order, with one session and with many, also after closes.
+// All messages of a call are on its own stream, once and in order, with one session and with many, also after closes.
 func TestMessagesOfConcurrentCallsStayOnTheirStreams(t *testing.T) {
 	for _, c := range []struct{ clients, calls int }{{1, 16}, {8, 2}, {16, 1}} {
 		t.Run(fmt.Sprintf("%d clients with %d calls each", c.clients, c.calls), func(t *testing.T) {
@@ -85,14 +85,14 @@ func TestMessagesOfConcurrentCallsStayOnTheirStreams(t *testing.T) {
 				close(begin)
 				for name, call := range calls {
 					call.Result()
-					same(t, name, toldAll(t, call), mixedWants(name))
+					same(t, name, summaries(t, call), mixedWants(name))
 				}
 			})
 		})
 	}
 }
 
-// mcp-go drops what finds its channel full. Here it never does.
+// mcp-go drops notifications if the channel is full. Behind the bridge it is never full.
 func TestNoNotificationOfABurstIsLost(t *testing.T) {
 	const n = 5000
 	for _, senders := range []int{1, 250} {
@@ -118,7 +118,7 @@ func TestNoNotificationOfABurstIsLost(t *testing.T) {
 				call := c.CallTool("burst", nil)
 				call.Result()
 				same(t, "refused", len(refused.got()), 0)
-				got := toldAll(t, call)
+				got := summaries(t, call)
 				if senders > 1 {
 					slices.SortFunc(got[:n], func(a, b string) int { return last(t, a) - last(t, b) })
 				}
@@ -141,7 +141,7 @@ func last(t *testing.T, s string) int {
 	return n
 }
 
-// What belongs to no call, or is meant for everybody, is on the standalone stream, from a tool too.
+// Broadcasts, and messages that belong to no call, are on the standalone stream, also if a tool sends them.
 func TestBroadcastsTravelOnTheStandaloneStream(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		s := newMCP(&server.Hooks{}, map[string]handler{
@@ -162,13 +162,13 @@ func TestBroadcastsTravelOnTheStandaloneStream(t *testing.T) {
 		listen, otherListen := c.Listen(), other.Listen()
 		call := c.CallTool("tell", nil)
 		call.Result()
-		same(t, "the call", toldAll(t, call), []string{"result told"})
-		same(t, "its session", toldAll(t, listen), []string{"notifications/all", "notifications/one", "notifications/tools/list_changed"})
-		same(t, "the other", toldAll(t, otherListen), []string{"notifications/all"})
+		same(t, "the call", summaries(t, call), []string{"result told"})
+		same(t, "its session", summaries(t, listen), []string{"notifications/all", "notifications/one", "notifications/tools/list_changed"})
+		same(t, "the other", summaries(t, otherListen), []string{"notifications/all"})
 
 		own := c.CallTool("own", nil)
 		own.Result()
-		same(t, "the session's tool", toldAll(t, own), []string{"result mine"})
+		same(t, "the session's tool", summaries(t, own), []string{"result mine"})
 		if e := other.CallTool("own", nil).Err(); e.Code != rejoin.CodeInvalidParams {
 			t.Fatal(e)
 		}
@@ -187,7 +187,7 @@ func TestBroadcastsTravelOnTheStandaloneStream(t *testing.T) {
 	})
 }
 
-// A goroutine that a tool leaves behind can go on to use its context: what it sends goes to the standalone stream.
+// A goroutine of a tool can use the context after the call has ended: its messages go to the standalone stream.
 func TestWhatIsSentAfterTheCall(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		release, errs := make(chan struct{}), &list[error]{}
@@ -214,15 +214,15 @@ func TestWhatIsSentAfterTheCall(t *testing.T) {
 		close(release)
 		listen.WaitMessages(80)
 		elapse(time.Second)
-		same(t, "standalone", toldAll(t, listen), slices.Repeat([]string{
+		same(t, "standalone", summaries(t, listen), slices.Repeat([]string{
 			"notifications/late", "elicitation/create late?", "notifications/late", "notifications/later",
 		}, 20))
 		same(t, "errors", errs.got(), make([]error, 80))
-		same(t, "the call", toldAll(t, call), []string{"notifications/direct", "result left"})
+		same(t, "the call", summaries(t, call), []string{"notifications/direct", "result left"})
 	})
 }
 
-// mcp-go sends through a channel, the handle does not: one who uses both still finds his messages in the order in which he sent them.
+// mcp-go sends through a channel, and the handle does not. Messages through both keep their order.
 func TestTheHandleAndTheSDKKeepOneOrder(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		c := rejointest.New(t, New(newMCP(&server.Hooks{}, map[string]handler{
@@ -251,7 +251,7 @@ func TestTheHandleAndTheSDKKeepOneOrder(t *testing.T) {
 		for i := range 101 {
 			want = append(want, "notifications/progress b "+strconv.Itoa(i))
 		}
-		same(t, "before the close", toldAll(t, call), want)
+		same(t, "before the close", summaries(t, call), want)
 		call.Result()
 	})
 }

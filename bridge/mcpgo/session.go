@@ -3,7 +3,6 @@ package mcpgo
 import (
 	"context"
 	"encoding/json"
-	"runtime/debug"
 	"sync"
 
 	"github.com/mark3labs/mcp-go/mcp"
@@ -12,91 +11,90 @@ import (
 	"github.com/rejoin-mcp/rejoin"
 	"github.com/rejoin-mcp/rejoin/bridge/internal/bounds"
 	"github.com/rejoin-mcp/rejoin/internal/jsonrpc"
+	"github.com/rejoin-mcp/rejoin/internal/safe"
+	"github.com/rejoin-mcp/rejoin/internal/stack"
 )
 
-// session is rejoin's AppSession. To mcp-go a session is a line: one is registered for as long as the session lasts, and leads to its
-// standalone stream; each call has one of its own, which mcp-go knows only from the context.
+// session is a rejoin.AppSession. To mcp-go it is several sessions with one id, each a clientSession. One is registered as long as the session
+// lasts; messages to it go to the standalone stream. Each call has another one in its context, whose messages go to the stream of the call.
 type session struct {
-	app    *app
-	s      *rejoin.Session
-	memory *memory
-	main   *line
-	notes  backlog
+	app     *app
+	session *rejoin.Session
+	state   *sessionState
+	main    *clientSession // the registered one
+	backlog backlog
 
 	mu         sync.Mutex
 	registered bool
-	over       bool
+	ended      bool
 }
 
-func newSession(a *app, s *rejoin.Session) *session {
-	m := &memory{s: s}
-	m.state.LogLevel = mcp.LoggingLevelError // as mcp-go's own sessions
-	return &session{app: a, s: s, memory: m, main: newLine(context.Background(), m, s, nil)}
+func newSession(a *app, rs *rejoin.Session) *session {
+	st := &sessionState{session: rs}
+	st.saved.LogLevel = mcp.LoggingLevelError // the default of mcp-go's own sessions
+	return &session{app: a, session: rs, state: st, main: newClientSession(context.Background(), st, nil)}
 }
 
-// register makes mcp-go list the session. It runs hooks of the user's, which may panic.
-func (n *session) register(ctx context.Context) error {
+// register registers the session in mcp-go. It runs hooks of the program, which may panic. If the session has ended meanwhile, register
+// unregisters it.
+func (s *session) register(ctx context.Context) error {
 	listed := true
 	defer func() {
-		n.mu.Lock()
-		n.registered = listed
-		late := listed && n.over
-		n.mu.Unlock()
+		s.mu.Lock()
+		s.registered = listed
+		late := listed && s.ended
+		s.mu.Unlock()
 		if late {
-			n.unregister()
+			s.unregister()
 		}
 	}()
-	err := n.app.server.RegisterSession(n.app.server.WithContext(ctx, n.main), n.main)
+	err := s.app.server.RegisterSession(s.app.server.WithContext(ctx, s.main), s.main)
 	listed = err == nil
 	return err
 }
 
-func (n *session) unregister() {
-	n.app.server.UnregisterSession(n.app.server.WithContext(context.Background(), n.main), n.s.ID())
+func (s *session) unregister() {
+	s.app.server.UnregisterSession(s.app.server.WithContext(context.Background(), s.main), s.session.ID())
 }
 
-func (n *session) Ended(error) {
-	n.mu.Lock()
-	n.over = true
-	registered := n.registered
-	n.mu.Unlock()
-	n.notes.end()
-	n.main.out.end()
+func (s *session) Ended(error) {
+	s.mu.Lock()
+	s.ended = true
+	registered := s.registered
+	s.mu.Unlock()
+	s.backlog.close()
+	s.main.outbox.close()
 	if registered {
-		n.unregister()
+		s.unregister()
 	}
 }
 
-// Request runs the call: mcp-go answers when its handler returns.
-func (n *session) Request(call *rejoin.Call) { go n.serve(call) }
+// Request serves the call in a new goroutine: mcp-go returns when the handler has returned.
+func (s *session) Request(call *rejoin.Call) { go s.serve(call) }
 
-func (n *session) serve(call *rejoin.Call) {
-	deepen(false)
-	if err := context.Cause(call.Context()); err != nil { // a tool should not do what nobody wants any more
+func (s *session) serve(call *rejoin.Call) {
+	stack.To16K(false) // mcp-go's dispatcher has a frame of 4 KiB, and decodes nested JSON
+
+	if context.Cause(call.Context()) != nil { // the call has ended, so its tool need not start
 		_ = call.Fail(rejoin.Errorf(rejoin.CodeInternal, "cancelled"))
 		return
 	}
-	l := newLine(call.Context(), n.memory, n.s, n.main)
-	returned := false
-	defer func() {
-		if returned {
-			return
-		}
-		v := recover() // nil: the handler called runtime.Goexit
-		n.s.Logger().Error("rejoin: panic in a handler", "method", call.Method(), "panic", v, "stack", string(debug.Stack()))
-		l.over()
-		_ = call.Fail(rejoin.Errorf(rejoin.CodeInternal, "internal error")) // it may have ended
-	}()
-	ctx := n.app.context(call.Context(), call.Header(), l)
-	result, fault := n.answer(n.app.server.HandleMessage(ctx, n.message(call)))
-	if fault != nil && call.Method() == string(mcp.MethodResourcesSubscribe) && (fault.Message == errManyURIs.Error() || fault.Message == errLongURI.Error()) {
-		fault.Code = rejoin.CodeInvalidParams // mcp-go takes it for a resource that there is not
+	c := newClientSession(call.Context(), s.state, s.main)
+	var (
+		result json.RawMessage
+		fault  *rejoin.Error
+	)
+	returned := safe.Run(func() {
+		result, fault = s.handle(call, c)
+		c.endCall()
+	}, func(what any, stack string) {
+		s.logPanic(call.Method(), what, stack)
+		c.endCall()
+		_ = call.Fail(rejoin.Errorf(rejoin.CodeInternal, "internal error")) // the call may have ended
+	})
+	if !returned {
+		return
 	}
-	if call.Method() == "initialize" && fault == nil {
-		fault = n.opened(ctx)
-	}
-	l.over()
-	returned = true
 	if fault != nil {
 		_ = call.Fail(fault)
 		return
@@ -104,12 +102,29 @@ func (n *session) serve(call *rejoin.Call) {
 	_ = call.Reply(result)
 }
 
-// message is a call as mcp-go gets it. It decodes ids into float64, and knows its requests by them, as hooks do: so an id that would become
-// another one, perhaps that of another call, comes as a string that holds how the client spelt it.
-func (n *session) message(call *rejoin.Call) json.RawMessage {
+func (s *session) logPanic(method string, what any, stack string) {
+	s.session.Logger().Error("rejoin: panic in a handler", "method", method, "panic", what, "stack", stack)
+}
+
+// handle lets mcp-go handle a call, and returns the result or the error.
+func (s *session) handle(call *rejoin.Call, c *clientSession) (json.RawMessage, *rejoin.Error) {
+	ctx := s.app.context(call.Context(), call.Header(), c)
+	result, fault := s.splitResponse(s.app.server.HandleMessage(ctx, s.requestFor(call)))
+	if fault != nil && call.Method() == string(mcp.MethodResourcesSubscribe) && (fault.Message == errManyURIs.Error() || fault.Message == errLongURI.Error()) {
+		fault.Code = rejoin.CodeInvalidParams // mcp-go uses the code of a resource that is not found
+	}
+	if call.Method() == "initialize" && fault == nil {
+		fault = s.finishInitialize(ctx)
+	}
+	return result, fault
+}
+
+// requestFor returns the JSON-RPC request that mcp-go gets for a call. mcp-go decodes ids as float64, and mcp-go and hooks identify requests by
+// them. If that would change an id, perhaps to the id of another call, mcp-go gets a string that contains the client's spelling.
+func (s *session) requestFor(call *rejoin.Call) json.RawMessage {
 	id, params := call.ID(), call.Params()
 	if call.Method() == "initialize" {
-		client := n.s.Client()
+		client := s.session.Client()
 		params = bounds.Opening(params, client.Raw, client.Capabilities)
 	}
 	survives := jsonrpc.Survives(id)
@@ -122,24 +137,24 @@ func (n *session) message(call *rejoin.Call) json.RawMessage {
 	return jsonrpc.AppendRequest(nil, id, call.Method(), params)
 }
 
-// opened completes a session whose initialize has succeeded.
-func (n *session) opened(ctx context.Context) *rejoin.Error {
-	n.memory.open()
-	if err := n.register(ctx); err != nil {
-		n.s.Logger().Error("rejoin: mcp-go did not register a session", "error", err)
+// finishInitialize starts to save the state and registers the session, after initialize has succeeded.
+func (s *session) finishInitialize(ctx context.Context) *rejoin.Error {
+	s.state.startSaving()
+	if err := s.register(ctx); err != nil {
+		s.session.Logger().Error("rejoin: mcp-go did not register a session", "error", err)
 		return rejoin.Errorf(rejoin.CodeInternal, "internal error")
 	}
 	return nil
 }
 
-// answer takes mcp-go's response apart. Its id is not the client's, which went through float64.
-func (n *session) answer(response mcp.JSONRPCMessage) (json.RawMessage, *rejoin.Error) {
+// splitResponse returns the result or the error of a response. Its id is ignored: it may differ from the client's, see requestFor.
+func (s *session) splitResponse(response mcp.JSONRPCMessage) (json.RawMessage, *rejoin.Error) {
 	var err error
 	switch r := response.(type) {
 	case mcp.JSONRPCResponse:
 		var result json.RawMessage
 		if tool, ok := r.Result.(*mcp.CallToolResult); ok && tool != nil {
-			result, err = tool.MarshalJSON() // what json.Marshal calls, before it checks and copies what it gets
+			result, err = tool.MarshalJSON() // json.Marshal would also check and copy the result
 		} else {
 			result, err = json.Marshal(r.Result)
 		}
@@ -154,25 +169,25 @@ func (n *session) answer(response mcp.JSONRPCMessage) (json.RawMessage, *rejoin.
 		if fault.Data, err = json.Marshal(r.Error.Data); err == nil {
 			return nil, fault
 		}
-	default: // nil for a request that has a member "result", which mcp-go takes for an answer
-		return nil, rejoin.Errorf(rejoin.CodeInvalidRequest, "the message is no request")
+	default: // nil: a request with a member "result", which mcp-go handles as a response
+		return nil, rejoin.Errorf(rejoin.CodeInvalidRequest, "the message is not a request")
 	}
-	n.s.Logger().Error("rejoin: a response is no JSON", "error", err)
+	s.session.Logger().Error("rejoin: a response is not valid JSON", "error", err)
 	return nil, rejoin.Errorf(rejoin.CodeInternal, "internal error")
 }
 
-// Whatever mcp-go can ask of a session.
+// A clientSession implements all optional interfaces of mcp-go's sessions.
 var (
-	_ server.SessionWithLogging                  = (*line)(nil)
-	_ server.SessionWithTools                    = (*line)(nil)
-	_ server.SessionWithResources                = (*line)(nil)
-	_ server.SessionWithResourceTemplates        = (*line)(nil)
-	_ server.SessionWithResourceSubscriptionsErr = (*line)(nil)
-	_ server.SessionWithClientInfo               = (*line)(nil)
-	_ server.SessionWithElicitation              = (*line)(nil)
-	_ server.SessionWithRoots                    = (*line)(nil)
-	_ server.SessionWithSampling                 = (*line)(nil)
-	_ server.SessionWithSubscriptionFilter       = (*line)(nil)
-	_ server.SessionWithProtocolVersion          = (*line)(nil)
-	_ server.SessionWithStreamableHTTPConfig     = (*line)(nil)
+	_ server.SessionWithLogging                  = (*clientSession)(nil)
+	_ server.SessionWithTools                    = (*clientSession)(nil)
+	_ server.SessionWithResources                = (*clientSession)(nil)
+	_ server.SessionWithResourceTemplates        = (*clientSession)(nil)
+	_ server.SessionWithResourceSubscriptionsErr = (*clientSession)(nil)
+	_ server.SessionWithClientInfo               = (*clientSession)(nil)
+	_ server.SessionWithElicitation              = (*clientSession)(nil)
+	_ server.SessionWithRoots                    = (*clientSession)(nil)
+	_ server.SessionWithSampling                 = (*clientSession)(nil)
+	_ server.SessionWithSubscriptionFilter       = (*clientSession)(nil)
+	_ server.SessionWithProtocolVersion          = (*clientSession)(nil)
+	_ server.SessionWithStreamableHTTPConfig     = (*clientSession)(nil)
 )

@@ -19,8 +19,8 @@ import (
 	"github.com/rejoin-mcp/rejoin/rejointest"
 )
 
-// life notes which sessions mcp-go registers and unregisters.
-func life(hooks *server.Hooks) *list[string] {
+// lifecycle records which sessions mcp-go registers and unregisters.
+func lifecycle(hooks *server.Hooks) *list[string] {
 	l := &list[string]{}
 	hooks.AddOnRegisterSession(func(ctx context.Context, s server.ClientSession) {
 		info, _ := s.(server.SessionWithClientInfo)
@@ -35,19 +35,19 @@ func life(hooks *server.Hooks) *list[string] {
 	return l
 }
 
-// A session is registered when it is known and before its client hears of it, and unregistered once. DELETE cancels at once.
+// A session is registered before its client gets the answer of initialize, and unregistered once. DELETE cancels at once.
 func TestASessionsLife(t *testing.T) {
 	for _, how := range []string{"DELETE", "the app", "Close"} {
 		t.Run(how, func(t *testing.T) {
 			bubble(t, func(t *testing.T) {
 				hooks, causes, ids, stay := &server.Hooks{}, &list[error]{}, &list[string]{}, make(chan struct{})
-				seen := life(hooks)
+				seen := lifecycle(hooks)
 				s := newMCP(hooks, map[string]handler{
 					"stubborn": func(ctx context.Context, s *server.MCPServer, _ mcp.CallToolRequest) (string, error) {
 						ids.add(server.ClientSessionFromContext(ctx).SessionID())
 						<-ctx.Done()
 						causes.add(context.Cause(ctx))
-						<-stay // and does not care
+						<-stay // ignores the end of ctx
 						_ = progress(ctx, s, "p", 1)
 						return "", nil
 					},
@@ -59,19 +59,22 @@ func TestASessionsLife(t *testing.T) {
 				c := rejointest.New(t, New(s), rejointest.Config{})
 				same(t, "opened", seen.got(), []string{`+rejointest 2025-11-25 ""`})
 				c.CallTool("stubborn", nil)
-				want := rejoin.ErrSessionEnded
+				want, text := rejoin.ErrSessionEnded, rejoin.ErrSessionEnded.Error()
 				switch how {
 				case "DELETE":
 					c.Delete()
 				case "the app":
 					c.CallTool("end", nil)
+					text += ": enough"
 				case "Close":
 					c.Server().Close()
-					want = rejoin.ErrShutdown
+					want, text = rejoin.ErrShutdown, rejoin.ErrShutdown.Error()
 				}
 				synctest.Wait()
 				same(t, "ended", seen.got(), []string{`+rejointest 2025-11-25 ""`, "-"})
-				same(t, "causes", causes.got(), []error{want})
+				if got := causes.got(); len(got) != 1 || !errors.Is(got[0], want) || got[0].Error() != text {
+					t.Errorf("the tool ended with %v, want %s", got, text)
+				}
 				if err := s.SendNotificationToSpecificClient(ids.got()[0], "notifications/x", nil); !errors.Is(err, server.ErrSessionNotFound) {
 					t.Fatal(err)
 				}
@@ -81,7 +84,7 @@ func TestASessionsLife(t *testing.T) {
 	}
 }
 
-// An initialize that fails, in whatever way, leaves nothing.
+// If initialize fails, nothing is left.
 func TestAFailingInitializeLeavesNothing(t *testing.T) {
 	broken := func(why string) *server.Hooks {
 		hooks := &server.Hooks{}
@@ -103,7 +106,7 @@ func TestAFailingInitializeLeavesNothing(t *testing.T) {
 				hooks, ids := broken(why), &list[string]{}
 				s := newMCP(hooks, nil)
 				app := New(s)
-				srv := newServer(t, &spyApp{App: app, opened: func(s *rejoin.Session) { ids.add(s.ID()) }}, rejoin.Config{})
+				srv := newServer(t, &recordingApp{App: app, opened: func(s *rejoin.Session) { ids.add(s.ID()) }}, rejoin.Config{})
 				res := exchange(srv, http.MethodPost, "", initialize("2025-11-25"))
 				if res.Header().Get("Mcp-Session-Id") != "" {
 					t.Fatal(res.Body)
@@ -118,18 +121,18 @@ func TestAFailingInitializeLeavesNothing(t *testing.T) {
 	}
 }
 
-// A request that comes when its session has ended, or it was cancelled, runs no tool.
+// A request that reaches the bridge after it was cancelled, or after its session has ended, runs no tool.
 func TestARequestThatComesTooLate(t *testing.T) {
 	for _, how := range []string{"DELETE", "cancelled"} {
 		t.Run(how, func(t *testing.T) {
 			bubble(t, func(t *testing.T) {
 				ran, hold := &list[string]{}, make(chan struct{})
-				c := rejointest.New(t, &spyApp{App: New(newMCP(&server.Hooks{}, map[string]handler{
+				c := rejointest.New(t, &recordingApp{App: New(newMCP(&server.Hooks{}, map[string]handler{
 					"act": func(context.Context, *server.MCPServer, mcp.CallToolRequest) (string, error) {
 						ran.add("act")
 						return "", nil
 					},
-				})), hold: hold}, rejointest.Config{})
+				})), release: hold}, rejointest.Config{})
 				call := c.CallTool("act", nil)
 				if how == "DELETE" {
 					c.Delete()
@@ -144,7 +147,7 @@ func TestARequestThatComesTooLate(t *testing.T) {
 	}
 }
 
-// A client that asks initialize for the modern version gets the newest that has an initialize, and all that belongs to it.
+// A client that requests the modern version with initialize gets the newest version that has initialize, with all its features.
 func TestInitializeWithTheModernVersion(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		begin := make(chan struct{})
@@ -166,11 +169,11 @@ func TestInitializeWithTheModernVersion(t *testing.T) {
 		same(t, "asked for it", asked.got(), []bool{true})
 		call := c.CallTool("mixed", map[string]string{"name": "a"})
 		call.Result()
-		same(t, "messages", toldAll(t, call), mixedWants("a"))
+		same(t, "messages", summaries(t, call), mixedWants("a"))
 	})
 }
 
-// After ten thousand sessions nothing is left of them.
+// Nothing is left of ten thousand sessions.
 func TestNothingIsLeftOfTenThousandSessions(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		hooks, open, ids := &server.Hooks{}, 0, []string{}

@@ -15,8 +15,8 @@ import (
 	"github.com/rejoin-mcp/rejoin/bridge/internal/bounds"
 )
 
-// state is what another process needs to go on with a session. A session's own tools and resources are not in it: they hold functions.
-type state struct {
+// savedState is what another process needs to continue a session. A session's own tools and resources are not in it, because they contain functions.
+type savedState struct {
 	Client       mcp.Implementation     `json:"client"`
 	Capabilities mcp.ClientCapabilities `json:"capabilities"`
 	Version      string                 `json:"version"`
@@ -24,160 +24,166 @@ type state struct {
 	Subscribed   map[string]bool        `json:"subscribed,omitempty"` // by URI
 }
 
-// memory is what all lines of a session share: what mcp-go keeps in a session.
-type memory struct {
-	s *rejoin.Session
+// sessionState is the data that mcp-go keeps in a session. All clientSessions of a session share it.
+type sessionState struct {
+	session *rejoin.Session
 
-	mu        sync.RWMutex
-	state     state
-	opened    bool // initialize has succeeded
-	ready     bool // mcp-go has initialized it
-	tools     map[string]server.ServerTool
-	resources map[string]server.ServerResource
-	templates map[string]server.ServerResourceTemplate
-	filter    mcp.SubscriptionFilter
-	filtered  bool
+	mu          sync.RWMutex
+	saved       savedState
+	saving      bool // initialize has succeeded, so changes of saved are reported to rejoin
+	initialized bool // mcp-go has called Initialize
+	tools       map[string]server.ServerTool
+	resources   map[string]server.ServerResource
+	templates   map[string]server.ServerResourceTemplate
+	filter      mcp.SubscriptionFilter
+	hasFilter   bool
 }
 
-// restore goes on where another process was.
-func (m *memory) restore(saved []byte) error {
-	if err := json.Unmarshal(saved, &m.state); err != nil {
+// restore takes over the state that another process has saved.
+func (st *sessionState) restore(saved []byte) error {
+	if err := json.Unmarshal(saved, &st.saved); err != nil {
 		return fmt.Errorf("the session's state: %w", err)
 	}
-	m.ready = true
-	m.open()
+	st.initialized = true
+	st.startSaving()
 	return nil
 }
 
-// open begins to save the state.
-func (m *memory) open() { m.change(func() { m.opened = true }) }
+// startSaving starts to report changes of the state to rejoin.
+func (st *sessionState) startSaving() { st.update(func() { st.saving = true }) }
 
-// change changes the state, and says so once the session is open. The state is written down when somebody wants it: a change costs as little as
-// it changes.
-func (m *memory) change(f func()) {
-	m.mu.Lock()
+// update changes the state with f, and tells rejoin that it has changed. rejoin calls encode when it needs the state, so an update costs only
+// what f does.
+func (st *sessionState) update(f func()) {
+	st.mu.Lock()
 	f()
-	opened := m.opened
-	m.mu.Unlock()
-	if opened {
-		_ = m.s.SaveStateFunc(m.saved) // the session may have ended
+	saving := st.saving
+	st.mu.Unlock()
+	if saving {
+		_ = st.session.SaveStateFunc(st.encode) // the session may have ended
 	}
 }
 
-// saved is the state for another process.
-func (m *memory) saved() []byte {
-	m.mu.RLock()
-	defer m.mu.RUnlock()
-	raw, err := json.Marshal(&m.state)
+// encode returns the state for another process, as JSON.
+func (st *sessionState) encode() []byte {
+	st.mu.RLock()
+	defer st.mu.RUnlock()
+	raw, err := json.Marshal(&st.saved)
 	if err != nil {
-		m.s.Logger().Warn("rejoin: a session cannot move to another process", "error", err)
+		st.session.Logger().Warn("rejoin: a session cannot move to another process", "error", err)
 		return nil
 	}
 	return raw
 }
 
-// set changes what is not written down.
-func set[T any](m *memory, field *T, v T) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
+// set sets a field that is not saved.
+func set[T any](st *sessionState, field *T, v T) {
+	st.mu.Lock()
+	defer st.mu.Unlock()
 	*field = v
 }
 
-func get[T any](m *memory, field *T) T {
-	m.mu.RLock()
-	defer m.mu.RUnlock()
+func get[T any](st *sessionState, field *T) T {
+	st.mu.RLock()
+	defer st.mu.RUnlock()
 	return *field
 }
 
-func (m *memory) Initialize()       { set(m, &m.ready, true) }
-func (m *memory) Initialized() bool { return get(m, &m.ready) }
+func (st *sessionState) Initialize()       { set(st, &st.initialized, true) }
+func (st *sessionState) Initialized() bool { return get(st, &st.initialized) }
 
-func (m *memory) GetClientInfo() mcp.Implementation  { return get(m, &m.state.Client) }
-func (m *memory) SetClientInfo(v mcp.Implementation) { m.change(func() { m.state.Client = v }) }
-
-func (m *memory) GetClientCapabilities() mcp.ClientCapabilities { return get(m, &m.state.Capabilities) }
-func (m *memory) SetClientCapabilities(v mcp.ClientCapabilities) {
-	m.change(func() { m.state.Capabilities = v })
+func (st *sessionState) GetClientInfo() mcp.Implementation { return get(st, &st.saved.Client) }
+func (st *sessionState) SetClientInfo(v mcp.Implementation) {
+	st.update(func() { st.saved.Client = v })
 }
 
-func (m *memory) ProtocolVersion() string     { return get(m, &m.state.Version) }
-func (m *memory) SetProtocolVersion(v string) { m.change(func() { m.state.Version = v }) }
+func (st *sessionState) GetClientCapabilities() mcp.ClientCapabilities {
+	return get(st, &st.saved.Capabilities)
+}
+func (st *sessionState) SetClientCapabilities(v mcp.ClientCapabilities) {
+	st.update(func() { st.saved.Capabilities = v })
+}
 
-func (m *memory) GetLogLevel() mcp.LoggingLevel  { return get(m, &m.state.LogLevel) }
-func (m *memory) SetLogLevel(v mcp.LoggingLevel) { m.change(func() { m.state.LogLevel = v }) }
+func (st *sessionState) ProtocolVersion() string     { return get(st, &st.saved.Version) }
+func (st *sessionState) SetProtocolVersion(v string) { st.update(func() { st.saved.Version = v }) }
+
+func (st *sessionState) GetLogLevel() mcp.LoggingLevel  { return get(st, &st.saved.LogLevel) }
+func (st *sessionState) SetLogLevel(v mcp.LoggingLevel) { st.update(func() { st.saved.LogLevel = v }) }
 
 var (
 	errManyURIs = errors.New(bounds.TooManyURIs)
 	errLongURI  = errors.New(bounds.LongURI)
 )
 
-// SubscribeToResourceErr refuses what would exceed the bounds.
-func (m *memory) SubscribeToResourceErr(uri string) (refused error) {
+// SubscribeToResourceErr returns an error if the subscription would exceed the bounds.
+func (st *sessionState) SubscribeToResourceErr(uri string) (refused error) {
 	if len(uri) > bounds.URIBytes {
 		return errLongURI
 	}
-	m.change(func() {
+	st.update(func() {
 		switch {
-		case m.state.Subscribed == nil:
-			m.state.Subscribed = map[string]bool{}
-		case len(m.state.Subscribed) >= bounds.URIs && !m.state.Subscribed[uri]:
+		case st.saved.Subscribed == nil:
+			st.saved.Subscribed = map[string]bool{}
+		case len(st.saved.Subscribed) >= bounds.URIs && !st.saved.Subscribed[uri]:
 			refused = errManyURIs
 			return
 		}
-		m.state.Subscribed[uri] = true
+		st.saved.Subscribed[uri] = true
 	})
 	return refused
 }
 
-// SubscribeToResource has no effect where the bounds would be exceeded.
-func (m *memory) SubscribeToResource(uri string) { _ = m.SubscribeToResourceErr(uri) }
+// SubscribeToResource has no effect if the subscription would exceed the bounds.
+func (st *sessionState) SubscribeToResource(uri string) { _ = st.SubscribeToResourceErr(uri) }
 
-func (m *memory) UnsubscribeFromResource(uri string) {
-	m.change(func() { delete(m.state.Subscribed, uri) })
+func (st *sessionState) UnsubscribeFromResource(uri string) {
+	st.update(func() { delete(st.saved.Subscribed, uri) })
 }
 
-func (m *memory) SubscribedResources() []string {
-	m.mu.RLock()
-	defer m.mu.RUnlock()
-	return slices.Sorted(maps.Keys(m.state.Subscribed))
+func (st *sessionState) SubscribedResources() []string {
+	st.mu.RLock()
+	defer st.mu.RUnlock()
+	return slices.Sorted(maps.Keys(st.saved.Subscribed))
 }
 
-func (m *memory) IsSubscribedToResource(uri string) bool {
-	m.mu.RLock()
-	defer m.mu.RUnlock()
-	return m.state.Subscribed[uri]
+func (st *sessionState) IsSubscribedToResource(uri string) bool {
+	st.mu.RLock()
+	defer st.mu.RUnlock()
+	return st.saved.Subscribed[uri]
 }
 
-func (m *memory) GetSessionTools() map[string]server.ServerTool {
-	return maps.Clone(get(m, &m.tools))
+func (st *sessionState) GetSessionTools() map[string]server.ServerTool {
+	return maps.Clone(get(st, &st.tools))
 }
 
-func (m *memory) SetSessionTools(v map[string]server.ServerTool) { set(m, &m.tools, maps.Clone(v)) }
-
-func (m *memory) GetSessionResources() map[string]server.ServerResource {
-	return maps.Clone(get(m, &m.resources))
+func (st *sessionState) SetSessionTools(v map[string]server.ServerTool) {
+	set(st, &st.tools, maps.Clone(v))
 }
 
-func (m *memory) SetSessionResources(v map[string]server.ServerResource) {
-	set(m, &m.resources, maps.Clone(v))
+func (st *sessionState) GetSessionResources() map[string]server.ServerResource {
+	return maps.Clone(get(st, &st.resources))
 }
 
-func (m *memory) GetSessionResourceTemplates() map[string]server.ServerResourceTemplate {
-	return maps.Clone(get(m, &m.templates))
+func (st *sessionState) SetSessionResources(v map[string]server.ServerResource) {
+	set(st, &st.resources, maps.Clone(v))
 }
 
-func (m *memory) SetSessionResourceTemplates(v map[string]server.ServerResourceTemplate) {
-	set(m, &m.templates, maps.Clone(v))
+func (st *sessionState) GetSessionResourceTemplates() map[string]server.ServerResourceTemplate {
+	return maps.Clone(get(st, &st.templates))
 }
 
-func (m *memory) SetSubscriptionFilter(v mcp.SubscriptionFilter) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	m.filter, m.filtered = v, !v.IsEmpty()
+func (st *sessionState) SetSessionResourceTemplates(v map[string]server.ServerResourceTemplate) {
+	set(st, &st.templates, maps.Clone(v))
 }
 
-func (m *memory) SubscriptionFilter() (mcp.SubscriptionFilter, bool) {
-	m.mu.RLock()
-	defer m.mu.RUnlock()
-	return m.filter, m.filtered
+func (st *sessionState) SetSubscriptionFilter(v mcp.SubscriptionFilter) {
+	st.mu.Lock()
+	defer st.mu.Unlock()
+	st.filter, st.hasFilter = v, !v.IsEmpty()
+}
+
+func (st *sessionState) SubscriptionFilter() (mcp.SubscriptionFilter, bool) {
+	st.mu.RLock()
+	defer st.mu.RUnlock()
+	return st.filter, st.hasFilter
 }

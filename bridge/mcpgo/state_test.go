@@ -15,60 +15,60 @@ import (
 	"github.com/rejoin-mcp/rejoin/rejointest"
 )
 
-// spyApp tells of the sessions that are opened, and can open one anew.
-type spyApp struct {
+// recordingApp calls opened for each new session, and can move the last one to another app.
+type recordingApp struct {
 	rejoin.App
-	opened func(*rejoin.Session)
-	last   *spySession
-	hold   chan struct{} // not nil: requests are late
+	opened  func(*rejoin.Session)
+	last    *recordingAppSession
+	release chan struct{} // not nil: requests wait until it is closed
 }
 
-type spySession struct {
+type recordingAppSession struct {
 	rejoin.AppSession
-	s    *rejoin.Session
-	hold chan struct{}
+	session *rejoin.Session
+	release chan struct{}
 }
 
-func (a *spyApp) Open(r *http.Request, s *rejoin.Session, saved []byte) (rejoin.AppSession, error) {
+func (a *recordingApp) Open(r *http.Request, rs *rejoin.Session, saved []byte) (rejoin.AppSession, error) {
 	if a.opened != nil {
-		a.opened(s)
+		a.opened(rs)
 	}
-	n, err := a.App.Open(r, s, saved)
+	inner, err := a.App.Open(r, rs, saved)
 	if err != nil {
 		return nil, err
 	}
-	a.last = &spySession{n, s, a.hold}
+	a.last = &recordingAppSession{inner, rs, a.release}
 	return a.last, nil
 }
 
-func (s *spySession) Request(c *rejoin.Call) {
-	if s.hold == nil || c.Method() == "initialize" {
+func (s *recordingAppSession) Request(c *rejoin.Call) {
+	if s.release == nil || c.Method() == "initialize" {
 		s.AppSession.Request(c)
 		return
 	}
 	go func() {
-		<-s.hold
+		<-s.release
 		s.AppSession.Request(c)
 	}()
 }
 
-func (s *spySession) Notification(n *rejoin.Notification) { s.AppSession.Notification(n) }
-func (s *spySession) Ended(cause error)                   { s.AppSession.Ended(cause) }
+func (s *recordingAppSession) Notification(n *rejoin.Notification) { s.AppSession.Notification(n) }
+func (s *recordingAppSession) Ended(cause error)                   { s.AppSession.Ended(cause) }
 
-// reopen ends the app's side of the last session and opens it again with what was saved, as another process would.
-func (a *spyApp) reopen(t *testing.T, other rejoin.App) {
+// reopen ends the AppSession of the last session, and opens a new one with the saved state, as another process would.
+func (a *recordingApp) reopen(t *testing.T, other rejoin.App) {
 	t.Helper()
 	a.last.AppSession.Ended(nil)
 	r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, "/mcp", http.NoBody)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if a.last.AppSession, err = other.Open(r, a.last.s, a.last.s.SavedState()); err != nil {
+	if a.last.AppSession, err = other.Open(r, a.last.session, a.last.session.SavedState()); err != nil {
 		t.Fatal(err)
 	}
 }
 
-// Another process goes on without an initialize: it knows the client, asks it, and keeps level and subscriptions.
+// Another process continues a session without initialize: it knows the client, can ask it, and keeps log level and subscriptions.
 func TestASessionGoesOnInAnotherProcess(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		tools := map[string]handler{
@@ -82,15 +82,15 @@ func TestASessionGoesOnInAnotherProcess(t *testing.T) {
 				if err != nil {
 					return "", err
 				}
-				l, _ := server.ClientSessionFromContext(ctx).(*line)
+				l, _ := server.ClientSessionFromContext(ctx).(*clientSession)
 				return fmt.Sprint(l.GetClientInfo().Name, l.GetClientCapabilities().Sampling != nil, l.GetClientCapabilities().Roots != nil,
 					l.SubscribedResources(), l.ProtocolVersion(), " ", answer), nil
 			},
 		}
 		hooks, hooks2 := &server.Hooks{}, &server.Hooks{}
-		seen, seen2 := life(hooks), life(hooks2)
-		spy := &spyApp{App: New(newMCP(hooks, tools))}
-		c := rejointest.New(t, spy, rejointest.Config{OnRequest: echo})
+		seen, seen2 := lifecycle(hooks), lifecycle(hooks2)
+		recording := &recordingApp{App: New(newMCP(hooks, tools))}
+		c := rejointest.New(t, recording, rejointest.Config{OnRequest: echo})
 		c.Start("logging/setLevel", map[string]string{"level": "notice"}).Result()
 		for _, m := range [][2]string{{"subscribe", "a:1"}, {"subscribe", "a:2"}, {"unsubscribe", "a:1"}} {
 			c.Start("resources/"+m[0], map[string]string{"uri": m[1]}).Result()
@@ -99,19 +99,19 @@ func TestASessionGoesOnInAnotherProcess(t *testing.T) {
 			t.Helper()
 			call := c.CallTool("look", nil)
 			call.Result()
-			same(t, "messages", toldAll(t, call), []string{
+			same(t, "messages", summaries(t, call), []string{
 				"notifications/message notice", "elicitation/create still there?", "result rejointesttrue true [a:2]2025-11-25 still there?",
 			})
 		}
 		look()
 		second := newMCP(hooks2, tools)
-		spy.reopen(t, New(second))
+		recording.reopen(t, New(second))
 		same(t, "first", seen.got(), []string{`+rejointest 2025-11-25 ""`, "-"})
 		same(t, "second", seen2.got(), []string{`+rejointest 2025-11-25 ""`})
 		look()
-		before := string(spy.last.s.SavedState())
+		before := string(recording.last.session.SavedState())
 		c.Start("logging/setLevel", map[string]string{"level": "alert"}).Result()
-		same(t, "saved again", string(spy.last.s.SavedState()), strings.Replace(before, "notice", "alert", 1))
+		same(t, "saved again", string(recording.last.session.SavedState()), strings.Replace(before, "notice", "alert", 1))
 		listen := c.Listen()
 		second.SendNotificationToAllClients("notifications/all", nil)
 		listen.WaitMessages(1)
@@ -123,15 +123,15 @@ func TestASessionGoesOnInAnotherProcess(t *testing.T) {
 func TestASavedStateThatIsNone(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		app := New(newMCP(&server.Hooks{}, nil))
-		spy := &spyApp{App: app}
-		rejointest.New(t, spy, rejointest.Config{})
-		if _, err := app.Open(nil, spy.last.s, []byte("?")); err == nil {
+		recording := &recordingApp{App: app}
+		rejointest.New(t, recording, rejointest.Config{})
+		if _, err := app.Open(nil, recording.last.session, []byte("?")); err == nil {
 			t.Fatal("it was taken")
 		}
 	})
 }
 
-// resources/subscribe has an effect, for the session that sent it.
+// resources/subscribe affects only the session that sent it.
 func TestSubscriptions(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		sessions := &list[server.SessionWithResourceSubscriptions]{}
@@ -157,7 +157,7 @@ func TestSubscriptions(t *testing.T) {
 		updated()
 		c.Start("resources/unsubscribe", map[string]string{"uri": "a:1"}).Result()
 		updated()
-		same(t, "its own", toldAll(t, listen), []string{"notifications/resources/updated a:1"})
-		same(t, "the other's", toldAll(t, otherListen), []string{})
+		same(t, "its own", summaries(t, listen), []string{"notifications/resources/updated a:1"})
+		same(t, "the other's", summaries(t, otherListen), []string{})
 	})
 }

@@ -15,13 +15,13 @@ import (
 	"github.com/rejoin-mcp/rejoin/rejointest"
 )
 
-// oddValues are ids and tokens that mcp-go would round, or spell in another way.
+// oddValues are ids and tokens that mcp-go would round or spell differently.
 var oddValues = []string{
 	`1`, `"a"`, `9007199254740993`, `9007199254740992`, `-9007199254740993`, `123456789012345678901234567890`, `1.5`, `2.0`, `1e3`, `"\u0061\/"`, `"<&>"`, `"ü"`,
 }
 
-// tokens is a client of a server with a tool that reports progress to whatever token it got. ids are what hooks are told.
-func tokens(t *testing.T) (c *rejointest.Client, ids *list[string]) {
+// newTokenClient returns a client of a server with a tool that reports progress with the token that it got. ids are the ids that hooks get.
+func newTokenClient(t *testing.T) (c *rejointest.Client, ids *list[string]) {
 	t.Helper()
 	ids = &list[string]{}
 	hooks := &server.Hooks{}
@@ -35,26 +35,26 @@ func tokens(t *testing.T) (c *rejointest.Client, ids *list[string]) {
 			return fmt.Sprint(token != nil), s.SendNotificationToClient(ctx, "notifications/progress", map[string]any{"progressToken": token, "message": "seen"})
 		},
 	})
-	return rejointest.New(t, New(s), rejointest.Config{Server: rejoin.Config{Eras: rejoin.Both}}), ids
+	return rejointest.New(t, New(s), rejointest.Config{Server: rejoin.Config{Eras: rejoin.EraBoth}}), ids
 }
 
 func tokenCall(id, token string) string {
 	return fmt.Sprintf(`{"jsonrpc":"2.0","id":%s,"method":"tools/call","params":{"name":"token","arguments":{},"_meta":{"progressToken":%s}}}`, id, token)
 }
 
-// modernToken is such a call of the modern era.
+// modernToken returns such a call of the modern era.
 func modernToken(t *testing.T, id, token string) *http.Request {
 	t.Helper()
 	body := tokenCall(id, token)
 	const meta = `{"io.modelcontextprotocol/protocolVersion":"` + v2026 + `","io.modelcontextprotocol/clientCapabilities":{},"progressToken"`
-	r := modernRequest(t.Context(), t, v2026, "tools/call", "token", strings.Replace(strings.Replace(body, `"params":{`, `"params":{ `, 1), `{"progressToken"`, meta, 1))
-	return r
+	body = strings.Replace(strings.Replace(body, `"params":{`, `"params":{ `, 1), `{"progressToken"`, meta, 1)
+	return modernRequest(t.Context(), t, v2026, "tools/call", "token", body)
 }
 
-// In both eras an id and a token come back as the client spelt them, for what is no token there is no progress, and no two ids become one.
+// In both eras ids and tokens come back as the client spelt them, an invalid token gets no progress, and different ids stay different.
 func TestIDsAndTokensComeBackAsTheyWere(t *testing.T) {
 	bubble(t, func(t *testing.T) {
-		c, ids := tokens(t)
+		c, ids := newTokenClient(t)
 		for _, modern := range []bool{false, true} {
 			send := func(id, token string) string {
 				if modern {
@@ -90,10 +90,10 @@ func TestIDsAndTokensComeBackAsTheyWere(t *testing.T) {
 	})
 }
 
-// What mcp-go's own handler, or we in front of it, refuse comes as a JSON-RPC error with the id.
+// The client gets each refusal of mcp-go's own handler, and of the bridge, as a JSON-RPC error with the id.
 func TestModernRefusalsAreJSON(t *testing.T) {
 	bubble(t, func(t *testing.T) {
-		c, _ := tokens(t)
+		c, _ := newTokenClient(t)
 		for _, test := range []struct {
 			name   string
 			change func(*http.Request)

@@ -9,25 +9,25 @@ import (
 	"github.com/rejoin-mcp/rejoin/client"
 )
 
-// patience is how long the end of a session may take.
-const patience = 2 * time.Second
+// closeTimeout is how long the end of a session may take.
+const closeTimeout = 2 * time.Second
 
-// call calls a tool, and returns an error of usage.
+// call calls a tool. Only errors of usage are returned.
 func (a *app) call(ctx context.Context, cfg client.Config, url, tool string) error {
 	args, err := arguments(a.object, a.args)
 	if err != nil {
 		return err
 	}
-	if err := tokenFile(a.tokenFile).free(); err != nil {
+	if err := tokenFile(a.tokenFile).unused(); err != nil {
 		return err
 	}
-	k := newKeeper(a, url)
-	cfg.Trace = k.watch(cfg.Trace)
+	w := newTokenWriter(a, url)
+	cfg.Trace = w.watch(cfg.Trace)
 	s, ok := a.connect(ctx, url, cfg)
 	if !ok {
 		return nil
 	}
-	// The call does not end with ctx: it is left.
+	// When ctx ends, the call is left, and not cancelled.
 	call, err := s.Start(context.WithoutCancel(ctx), "tools/call", map[string]any{
 		"name":      tool,
 		"arguments": args,
@@ -38,7 +38,7 @@ func (a *app) call(ctx context.Context, cfg client.Config, url, tool string) err
 		a.end(ctx, s)
 		return nil
 	}
-	if a.follow(ctx, call, k) {
+	if a.follow(ctx, call, w) {
 		s.Leave()
 	} else {
 		a.end(ctx, s)
@@ -46,25 +46,25 @@ func (a *app) call(ctx context.Context, cfg client.Config, url, tool string) err
 	return nil
 }
 
-// resume goes on with a call. Its session is left alone: it may be another program's.
+// resume continues a call. It does not end the session, which another program may use.
 func (a *app) resume(ctx context.Context, cfg client.Config, args []string) error {
 	url, token, err := a.readToken(args)
 	if err != nil {
 		return err
 	}
-	k := newKeeper(a, url)
-	cfg.Trace = k.watch(cfg.Trace)
+	w := newTokenWriter(a, url)
+	cfg.Trace = w.watch(cfg.Trace)
 	call, err := client.Resume(context.WithoutCancel(ctx), url, token, cfg)
 	if err != nil {
-		return err // of the token, or of its URL
+		return err // the token is wrong, or its URL
 	}
-	a.follow(ctx, call, k)
+	a.follow(ctx, call, w)
 	return nil
 }
 
-// follow prints what a call brings, until it has ended or ctx has. It reports whether there is something to come back for.
-func (a *app) follow(ctx context.Context, call *client.Call, k *keeper) (alive bool) {
-	k.follow(call)
+// follow prints what comes for a call, until it has ended or ctx has. It reports whether resume makes sense afterwards.
+func (a *app) follow(ctx context.Context, call *client.Call, w *tokenWriter) (alive bool) {
+	w.begin(call)
 	stop := context.AfterFunc(ctx, func() {
 		if a.cancel || call.Token() == "" {
 			call.Cancel("the user has cancelled it")
@@ -75,11 +75,11 @@ func (a *app) follow(ctx context.Context, call *client.Call, k *keeper) (alive b
 	defer stop()
 	for m := range call.Messages() {
 		a.out.message(m)
-		k.keep()
+		w.write()
 	}
 	var result json.RawMessage
 	err := call.Wait(context.WithoutCancel(ctx), &result)
-	token := k.token()
+	token := w.token()
 	a.out.console.clear()
 	switch e := asError(err); {
 	case err == nil:
@@ -105,32 +105,32 @@ func (a *app) follow(ctx context.Context, call *client.Call, k *keeper) (alive b
 		alive = true
 	}
 	if alive {
-		k.keep()
+		w.write()
 	} else {
-		k.drop() // after the result has been printed, so that a kill loses nothing
+		w.remove() // after the result has been printed, so that a kill loses nothing
 	}
 	return alive
 }
 
-// connect opens a session, or says why it cannot.
+// connect opens a session, or prints why it cannot.
 func (a *app) connect(ctx context.Context, url string, cfg client.Config) (*client.Session, bool) {
 	s, err := client.Connect(ctx, url, cfg)
 	if err != nil {
 		a.stopped(ctx, err)
 		return nil, false
 	}
-	a.out.opened(s.ProtocolVersion())
+	a.out.connected(s.Version())
 	return s, true
 }
 
-// end ends a session, as far as its server still answers.
+// end ends a session. If the server does not answer any more, it ends the session itself, later.
 func (a *app) end(ctx context.Context, s *client.Session) {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), patience)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), closeTimeout)
 	defer cancel()
-	_ = s.Close(ctx) // it ends by itself
+	_ = s.Close(ctx) // there is nothing to be done about it
 }
 
-// stopped says why there is no answer; ctx may have ended before there was anything to leave.
+// stopped prints why there is no answer: err, or the end of ctx before there was a call to leave.
 func (a *app) stopped(ctx context.Context, err error) {
 	cause := context.Cause(ctx)
 	switch {
@@ -154,7 +154,7 @@ func (a *app) noAnswer(err error) {
 	a.code = exitNoAnswer
 }
 
-// refuse answers what servers ask. No capability says that they may.
+// refuse answers the requests of servers. The command has no capability that allows them.
 func (a *app) refuse(_ context.Context, method string, _ json.RawMessage) (any, error) {
 	a.out.console.line("rejoin: the server asked for " + method + ", which this command declines")
 	if method == "elicitation/create" {

@@ -49,7 +49,7 @@ func TestExitCodes(t *testing.T) {
 		stderr string
 	}{
 		{"call URL fails", 1, "it did not work\n", ""},
-		{"call URL nothing", 1, "", `unknown tool "nothing" (-32602)`},
+		{"call URL nothing", 1, "", `the server answered with JSON-RPC error -32602: unknown tool "nothing"`},
 		{"call URL nothing --json", 1, `{"type":"error","error":{"code":-32602,"message":"unknown tool \"nothing\""}}` + "\n", ""},
 		{"", 0, "Available Commands", ""},
 		{"call --help", 0, "4 the call was left", ""},
@@ -67,7 +67,7 @@ func TestExitCodes(t *testing.T) {
 		{"resume URL#nonsense", 2, "", "malformed token"},
 		{"resume --token-file no-such-file", 2, "", "there is no no-such-file"},
 		{"call " + dead + " echo", 3, "", "refused"},
-		{"call nonsense echo", 3, "", "no http or https URL"},
+		{"call nonsense echo", 3, "", "not an http or https URL"},
 		{"tools " + dead + " --json", 3, `{"type":"failure","message":"`, ""},
 		{"listen " + dead, 3, "", "refused"},
 	} {
@@ -147,8 +147,8 @@ func TestTheCommandOffersNothing(t *testing.T) {
 	s := serve(t)
 	p := start(t, "call", s.url, "job")
 	s.do(func(h *rejoin.Handle) {
-		require.ErrorIs(t, h.Request(t.Context(), "elicitation/create", map[string]any{"message": "?"}, nil), rejoin.ErrNotOffered)
-		require.ErrorIs(t, h.Request(t.Context(), "sampling/createMessage", nil, nil), rejoin.ErrNotOffered)
+		require.ErrorIs(t, h.Ask(t.Context(), "elicitation/create", map[string]any{"message": "?"}, nil), rejoin.ErrNotOffered)
+		require.ErrorIs(t, h.Ask(t.Context(), "sampling/createMessage", nil, nil), rejoin.ErrNotOffered)
 	})
 	s.finish()
 	require.Equal(t, 0, p.exit())
@@ -165,9 +165,9 @@ func TestQuestionsAreDeclined(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), patience)
 		defer cancel()
 		var answer json.RawMessage
-		require.NoError(t, h.Request(ctx, "elicitation/create", map[string]any{"message": "?"}, &answer))
+		require.NoError(t, h.Ask(ctx, "elicitation/create", map[string]any{"message": "?"}, &answer))
 		require.JSONEq(t, `{"action":"decline"}`, string(answer))
-		require.ErrorContains(t, h.Request(ctx, "sampling/createMessage", nil, nil), "this client is a command")
+		require.ErrorContains(t, h.Ask(ctx, "sampling/createMessage", nil, nil), "this client is a command")
 	})
 	s.finish()
 	require.Equal(t, 0, p.exit())

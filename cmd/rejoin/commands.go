@@ -21,7 +21,7 @@ Exit codes: 0 a result; 1 the tool failed, or a JSON-RPC error; 2 usage; 3 no an
 type app struct {
 	stdin io.Reader
 	out   *printer
-	code  int // of a command that ran
+	code  int // the exit code of a command that ran
 
 	// Flags of all commands.
 	traced, traceIDs bool
@@ -35,7 +35,7 @@ type app struct {
 	cancel    bool
 }
 
-// errTimeout is why a context ended.
+// errTimeout is the cause of a context that ended with --timeout.
 var errTimeout = errors.New("--timeout has passed")
 
 func (a *app) commands() *cobra.Command {
@@ -53,13 +53,15 @@ func (a *app) commands() *cobra.Command {
 	flags.BoolVar(&a.out.json, "json", false, "write messages and the result to stdout as lines of JSON")
 	flags.StringArrayVarP(&a.headers, "header", "H", nil, "send `'Name: value'` with every request; may be repeated")
 	flags.DurationVar(&a.timeout, "timeout", 0, "stop after that time, as Ctrl-C would")
-	flags.DurationVar(&a.headTimeout, "header-timeout", time.Minute, "how long an answer may take to begin; servers that answer long calls in plain JSON need more; 0: no limit")
+	flags.DurationVar(&a.headTimeout, "header-timeout", time.Minute,
+		"how long an answer may take to begin; servers that answer long calls in plain JSON need more; 0: no limit")
 
 	call := &cobra.Command{
 		Use:   "call URL TOOL",
 		Short: "Call a tool",
-		Long:  "Call a tool. Its result goes to stdout, all else to stderr.\nCtrl-C leaves the call alive on the server and prints a token for 'rejoin resume'.\n" + exitCodes,
-		Args:  cobra.ExactArgs(2),
+		Long: "Call a tool. Its result goes to stdout, all else to stderr.\n" +
+			"Ctrl-C leaves the call alive on the server and prints a token for 'rejoin resume'.\n" + exitCodes,
+		Args: cobra.ExactArgs(2),
 		RunE: a.command(func(ctx context.Context, cfg client.Config, args []string) error {
 			return a.call(ctx, cfg, args[0], args[1])
 		}),
@@ -92,7 +94,7 @@ func (a *app) commands() *cobra.Command {
 	return root
 }
 
-// command does what all commands have in common. An error of f is about usage.
+// command wraps f in what all commands have in common. Errors of f are errors of usage.
 func (a *app) command(f func(ctx context.Context, cfg client.Config, args []string) error) func(*cobra.Command, []string) error {
 	return func(c *cobra.Command, args []string) error {
 		cfg, err := a.config()
@@ -121,13 +123,13 @@ func (a *app) config() (client.Config, error) {
 	if a.traced || a.traceIDs {
 		t := newTracer(a.out.console, a.traceIDs)
 		t.say("start", field{"rejoin", version()}, field{"go", runtime.Version()}, field{"os", runtime.GOOS + "/" + runtime.GOARCH})
-		a.out.opened = func(protocol string) { t.say("session", field{"protocol", protocol}) }
+		a.out.connected = func(protocol string) { t.say("session", field{"protocol", protocol}) }
 		cfg.Trace = t.event
 	}
 	return cfg, nil
 }
 
-// version is that of the module, "devel" in a tree.
+// version is the module's version, or "devel" if it was built from a working tree.
 func version() string {
 	info, ok := debug.ReadBuildInfo()
 	if !ok || info.Main.Version == "" || info.Main.Version == "(devel)" {

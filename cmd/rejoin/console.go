@@ -15,8 +15,8 @@ import (
 type console struct {
 	mu    sync.Mutex
 	w     io.Writer
-	width func() int // 0: no terminal
-	shown bool       // the line of progress is
+	width func() int // 0: not a terminal
+	shown bool       // there is a line of progress
 }
 
 func newConsole(f *os.File) *console {
@@ -34,7 +34,7 @@ func newConsole(f *os.File) *console {
 
 const eraseLine = "\r\x1b[K"
 
-// line writes a line. What servers say is in it, so nothing in it can move the cursor.
+// line writes a line. It may have text of servers in it, so control characters become blanks.
 func (c *console) line(text string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -42,7 +42,7 @@ func (c *console) line(text string) {
 	fmt.Fprintln(c.w, printable(text))
 }
 
-// progress writes a line that the next one takes the place of, where that can be done.
+// progress writes a line that the next line replaces. If stderr is not a terminal, the line stays.
 func (c *console) progress(text string) {
 	width := c.width()
 	if width == 0 {
@@ -60,7 +60,7 @@ func (c *console) progress(text string) {
 	c.shown = true
 }
 
-// clear takes the line of progress away.
+// clear removes the line of progress.
 func (c *console) clear() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -74,7 +74,7 @@ func (c *console) erase() {
 	}
 }
 
-// printable is text in one line, and without what a terminal would obey.
+// printable is text with blanks for control characters and ends of lines.
 func printable(text string) string {
 	return strings.Map(func(r rune) rune {
 		if isControl(r) {

@@ -12,10 +12,10 @@ import (
 	"strings"
 )
 
-// own are the header fields that the protocol decides about.
+// own are the header fields that the client itself sets.
 var own = []string{"Accept", "Accept-Encoding", "Content-Length", "Content-Type", "Host", "Last-Event-Id", "Mcp-Protocol-Version", "Mcp-Session-Id"}
 
-// withHeaders adds header fields to every request. Package client sends none to another origin.
+// withHeaders adds header fields to every request. They reach no other origin: package client does not follow such redirects.
 type withHeaders struct{ header http.Header }
 
 func (t withHeaders) RoundTrip(r *http.Request) (*http.Response, error) {
@@ -24,13 +24,13 @@ func (t withHeaders) RoundTrip(r *http.Request) (*http.Response, error) {
 	return http.DefaultTransport.RoundTrip(r)
 }
 
-// httpClient sends the fields of --header.
+// httpClient returns a client that sends the fields of --header.
 func httpClient(fields []string) (*http.Client, error) {
 	header := http.Header{}
 	for _, f := range fields {
 		name, value, ok := strings.Cut(f, ":")
 		name, value = textproto.CanonicalMIMEHeaderKey(strings.TrimSpace(name)), strings.TrimSpace(value)
-		switch { // the value is a secret: no error repeats it
+		switch { // errors do not repeat the value, which may be a secret
 		case !ok || name == "" || strings.ContainsFunc(name, notToken):
 			return nil, errors.New("--header must be 'Name: value'")
 		case strings.ContainsFunc(value, isControl):
@@ -43,7 +43,7 @@ func httpClient(fields []string) (*http.Client, error) {
 	return &http.Client{Transport: withHeaders{header}}, nil
 }
 
-// arguments are those of a tool.
+// arguments are the arguments of a tool, from --args and --arg.
 func arguments(object string, pairs []string) (map[string]json.RawMessage, error) {
 	args := map[string]json.RawMessage{}
 	if object != "" {
@@ -61,16 +61,16 @@ func arguments(object string, pairs []string) (map[string]json.RawMessage, error
 	return args, nil
 }
 
-// argument is JSON if it is, else text.
+// argument is value itself if that is JSON, else a JSON string of it.
 func argument(value string) json.RawMessage {
 	if raw := bytes.TrimSpace([]byte(value)); json.Valid(raw) {
 		return raw
 	}
-	raw, _ := json.Marshal(value) //nolint:errchkjson // text cannot fail
+	raw, _ := json.Marshal(value) //nolint:errchkjson // a string cannot fail
 	return raw
 }
 
-// notToken reports what a header field's name may not have.
+// notToken reports whether a character must not be in the name of a header field.
 func notToken(r rune) bool {
 	return r <= ' ' || r >= 0x7f || strings.ContainsRune(`"(),/:;<=>?@[\]{}`, r)
 }

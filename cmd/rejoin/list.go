@@ -40,7 +40,7 @@ func (a *app) tools(ctx context.Context, cfg client.Config, url string) error {
 	}
 }
 
-// tools prints a page: of each tool its name and the first line of its description.
+// tools prints a page of the list: for each tool its name and the first line of its description.
 func (p *printer) tools(tools []json.RawMessage) {
 	table := tabwriter.NewWriter(p.stdout, 0, 0, 2, ' ', 0)
 	for _, raw := range tools {
@@ -62,10 +62,10 @@ func (p *printer) tools(tools []json.RawMessage) {
 		}
 		fmt.Fprintln(table, printable(tool.Name)+"\t"+printable(line))
 	}
-	_ = table.Flush() // nowhere to say that stdout is gone
+	_ = table.Flush() // if stdout is gone, nothing can be printed
 }
 
-// listen prints what comes on the standalone stream.
+// listen prints the notifications of the standalone stream.
 func (a *app) listen(ctx context.Context, cfg client.Config, url string) error {
 	s, ok := a.connect(ctx, url, cfg)
 	if !ok {

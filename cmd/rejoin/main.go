@@ -20,13 +20,13 @@ const (
 
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	context.AfterFunc(ctx, stop) // a second one kills
+	context.AfterFunc(ctx, stop) // so that a second signal kills
 	code := run(ctx, os.Args[1:], os.Stdin, os.Stdout, os.Stderr)
 	stop()
 	os.Exit(code)
 }
 
-// run is the command. When ctx ends, it leaves what it is doing in good order.
+// run runs the command and returns its exit code. When ctx ends, the call is left as doc.go says.
 func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr *os.File) int {
 	a := &app{stdin: stdin, out: newPrinter(stdout, stderr)}
 	root := a.commands()
@@ -34,7 +34,7 @@ func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr *os
 	root.SetIn(stdin)
 	root.SetOut(stdout)
 	root.SetErr(stderr)
-	if err := root.ExecuteContext(ctx); err != nil { // all else sets a.code
+	if err := root.ExecuteContext(ctx); err != nil { // an error of usage; all others set a.code
 		a.out.console.line("rejoin: " + err.Error())
 		fmt.Fprintln(stderr, "Try 'rejoin --help'.")
 		return exitUsage

@@ -16,17 +16,17 @@ import (
 	"github.com/rejoin-mcp/rejoin/client"
 )
 
-// printer writes what commands have to say: results to stdout, all else to the console, or with --json everything to stdout.
+// printer writes the output of commands: results to stdout and all else to the console, or with --json everything to stdout.
 type printer struct {
-	console  *console
-	stdout   io.Writer
-	terminal bool // stdout is
-	json     bool
-	opened   func(protocol string) // a session has been
+	console   *console
+	stdout    io.Writer
+	terminal  bool // stdout is a terminal
+	json      bool
+	connected func(protocol string) // is called when there is a session
 }
 
 func newPrinter(stdout, stderr *os.File) *printer {
-	return &printer{console: newConsole(stderr), stdout: stdout, terminal: term.IsTerminal(int(stdout.Fd())), opened: func(string) {}}
+	return &printer{console: newConsole(stderr), stdout: stdout, terminal: term.IsTerminal(int(stdout.Fd())), connected: func(string) {}}
 }
 
 // record is a line of --json.
@@ -41,20 +41,20 @@ type record struct {
 	Token   string          `json:"token,omitempty"`
 }
 
-// record writes a line of JSON. For a terminal, what it would obey is escaped, which means the same.
+// record writes a line of JSON. On a terminal, control characters are escaped; the JSON means the same.
 func (p *printer) record(r record) {
 	var line bytes.Buffer
 	e := json.NewEncoder(&line)
 	e.SetEscapeHTML(false)
-	_ = e.Encode(r) //nolint:errchkjson // package client has checked what is raw
+	_ = e.Encode(r) //nolint:errchkjson // package client has checked the raw messages
 	text := line.String()
 	if p.terminal {
 		text = escaped(text)
 	}
-	_, _ = io.WriteString(p.stdout, text) // there is nowhere to say that stdout is gone
+	_, _ = io.WriteString(p.stdout, text) // if stdout is gone, nothing can be printed
 }
 
-// escaped is a line of JSON with escapes for the control characters that may stand in its strings. None of them has more than 16 bits.
+// escaped is a line of JSON with escapes for the control characters in its strings. None of them has more than 16 bits.
 func escaped(line string) string {
 	if !strings.ContainsFunc(strings.TrimSuffix(line, "\n"), isControl) {
 		return line
@@ -110,14 +110,14 @@ func logged(params json.RawMessage) string {
 		return string(params)
 	}
 	text := string(v.Data)
-	_ = json.Unmarshal(v.Data, &text) // all but texts stay JSON
+	_ = json.Unmarshal(v.Data, &text) // what is not a string stays JSON
 	if v.Logger != "" {
 		v.Level += " " + v.Logger
 	}
 	return v.Level + ": " + text
 }
 
-// result prints the result of a tool, and says whether the tool failed.
+// result prints the result of a tool, and reports whether the tool failed.
 func (p *printer) result(raw json.RawMessage) (failed bool) {
 	var v struct {
 		IsError           bool              `json:"isError"`
@@ -141,7 +141,7 @@ func (p *printer) result(raw json.RawMessage) (failed bool) {
 	return v.IsError
 }
 
-// content is a block of a result: its text, or what else it is.
+// content is a block of a result as text; for other blocks, what they are.
 func content(block json.RawMessage) string {
 	var v struct {
 		Type     string `json:"type"`
@@ -158,7 +158,7 @@ func content(block json.RawMessage) string {
 	return string(block)
 }
 
-// text prints to stdout, as it is; a terminal gets nothing that it would obey.
+// text prints to stdout. On a terminal, control characters become blanks.
 func (p *printer) text(text string) {
 	if p.terminal {
 		lines := strings.Split(text, "\n")
@@ -170,7 +170,7 @@ func (p *printer) text(text string) {
 	fmt.Fprintln(p.stdout, strings.TrimSuffix(text, "\n"))
 }
 
-// left prints the token of a call that goes on without us.
+// left prints the token of a call that was left.
 func (p *printer) left(token string) {
 	if p.json {
 		p.record(record{Type: "left", Token: token})
@@ -185,13 +185,13 @@ func (p *printer) resumeWith(token string) {
 	p.console.line("rejoin resume " + quoted(token))
 }
 
-// failed prints the server's error.
+// failed prints the JSON-RPC error that the server answered with.
 func (p *printer) failed(err *client.Error) {
 	if p.json {
 		p.record(record{Type: "error", Error: err})
 		return
 	}
-	p.console.line("rejoin: the server answered with an error: " + err.Error())
+	p.console.line("rejoin: the server answered with " + err.Error())
 	if len(err.Data) > 0 {
 		p.console.line("rejoin: " + string(err.Data))
 	}
@@ -218,7 +218,7 @@ func quoted(text string) string {
 	return "'" + strings.ReplaceAll(text, "'", `'\''`) + "'"
 }
 
-// logger is for what package client can tell no caller.
+// logger is Config.Logger of package client.
 func (p *printer) logger() *slog.Logger {
 	return slog.New(slog.NewTextHandler(lineWriter{p.console}, &slog.HandlerOptions{ReplaceAttr: func(_ []string, a slog.Attr) slog.Attr {
 		if a.Key == slog.TimeKey {
@@ -236,7 +236,7 @@ func (w lineWriter) Write(b []byte) (int, error) {
 	return len(b), nil
 }
 
-// asError is the JSON-RPC error that a server answered a call with, and not a refusal on the way.
+// asError returns the JSON-RPC error that a server answered a call with; nil: err is another one, for example a refusal with an HTTP status.
 func asError(err error) *client.Error {
 	var e *client.Error
 	var refused *client.StatusError

@@ -9,8 +9,8 @@ import (
 	"strings"
 )
 
-// A token of this command is the server's URL, "#", and the token of package client: one sees where it leads, and a fragment is
-// never sent anywhere.
+// A token of this command is the server's URL, "#", and the token of package client: the reader sees which server it is for, and a URL's
+// fragment is never sent to a server.
 
 func joinToken(url, token string) string {
 	if token == "" {
@@ -23,12 +23,12 @@ func joinToken(url, token string) string {
 func splitToken(text string) (url, token string, err error) {
 	url, token, ok := strings.Cut(strings.TrimSpace(text), "#")
 	if !ok || url == "" || token == "" {
-		return "", "", errors.New("not a token of this command: there is no URL, '#' and text in it") // and no error repeats a secret
+		return "", "", errors.New("not a token of this command: there is no URL, '#' and text in it") // errors do not repeat secrets
 	}
 	return url, token, nil
 }
 
-// readToken is where resume has its token from.
+// readToken returns the token for resume: from the arguments, stdin or the token file.
 func (a *app) readToken(args []string) (url, token string, err error) {
 	var text string
 	switch {
@@ -52,17 +52,17 @@ func (a *app) readToken(args []string) (url, token string, err error) {
 	default:
 		return "", "", errors.New("resume wants a token, or a --token-file")
 	}
-	if err := tokenFile(a.tokenFile).free(); err != nil {
+	if err := tokenFile(a.tokenFile).unused(); err != nil {
 		return "", "", err
 	}
 	return splitToken(text)
 }
 
-// tokenFile keeps the newest token of a call. "" keeps none.
+// tokenFile is the name of the file that has the newest token of a call. "" means that there is none.
 type tokenFile string
 
-// free reports whether no other call has the file.
-func (f tokenFile) free() error {
+// unused returns an error if the file exists: it may be the file of another call.
+func (f tokenFile) unused() error {
 	if f == "" {
 		return nil
 	}
@@ -75,15 +75,15 @@ func (f tokenFile) free() error {
 	return nil
 }
 
-// keep puts a token into the file, whole or not at all.
-func (f tokenFile) keep(token string) error {
+// write replaces the file's content by token, whole or not at all.
+func (f tokenFile) write(token string) error {
 	if f == "" || token == "" {
 		return nil
 	}
-	if err := remove(f.part()); err != nil { // of a process that was killed
+	if err := remove(f.part()); err != nil { // a process that was killed may have left it
 		return err
 	}
-	part, err := os.OpenFile(f.part(), os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600) // no link of somebody else's is followed
+	part, err := os.OpenFile(f.part(), os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600) // O_EXCL: a link that another user made is not followed
 	if err != nil {
 		return err
 	}
@@ -97,17 +97,18 @@ func (f tokenFile) keep(token string) error {
 	return nil
 }
 
-// part is where a token is written before it is put into place. It has one name, so that a kill leaves no more than one behind.
+// part is the file that a token is written to before it gets its name. Its own name is fixed, so that kills leave at most one behind.
 func (f tokenFile) part() string { return string(f) + ".part" }
 
-// drop removes the file: there is nothing left to come back for.
-func (f tokenFile) drop() error {
+// remove removes the file, if it is there.
+func (f tokenFile) remove() error {
 	if f == "" {
 		return nil
 	}
 	return errors.Join(remove(string(f)), remove(f.part()))
 }
 
+// remove removes a file. It is not an error if there is none.
 func remove(name string) error {
 	if err := os.Remove(name); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err

@@ -13,7 +13,7 @@ import (
 // tracer writes traces; doc.go has their format.
 type tracer struct {
 	console *console
-	whole   bool // event ids are written out
+	whole   bool // event ids are not shortened
 	start   time.Time
 }
 
@@ -21,15 +21,15 @@ func newTracer(c *console, whole bool) *tracer {
 	return &tracer{console: c, whole: whole, start: time.Now()}
 }
 
-// field is one of a line. Without a value it is left out.
+// field is a field of a line. It is left out if its value is "".
 type field struct{ name, value string }
 
-// say writes a line that is not about the wire.
+// say writes a line of the command's own.
 func (t *tracer) say(kind string, fields ...field) {
 	t.console.line(t.text(time.Now(), kind, fields...))
 }
 
-// event writes what package client tells.
+// event writes a line about the wire. It is Config.Trace of package client.
 func (t *tracer) event(e client.TraceEvent) {
 	stream, method, id := field{"stream", e.Stream}, field{"method", e.Method}, field{"id", t.id(e.EventID)}
 	fields := []field{stream, method, id}
@@ -68,7 +68,7 @@ func (t *tracer) id(id string) string {
 
 func seconds(d time.Duration) string { return strconv.FormatFloat(d.Seconds(), 'f', 3, 64) }
 
-// value is quoted where it would not be one word.
+// value is text, quoted if it is more than one word.
 func value(text string) string {
 	if strings.ContainsFunc(text, func(r rune) bool { return r == ' ' || r == '\t' || r == '"' || isControl(r) }) {
 		return strconv.Quote(text)

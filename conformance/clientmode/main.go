@@ -1,5 +1,5 @@
-// Clientmode is a client of package client that the MCP conformance suite starts (conformance/run-client): it does what the scenario
-// in the environment asks for, with the server whose URL is its argument, and ends with 1 where that fails.
+// Clientmode is a client of package client that the MCP conformance suite starts (conformance/run-client). It does what the scenario in the
+// environment requires, with the server whose URL is its argument, and exits with 1 if that fails.
 package main
 
 import (
@@ -15,8 +15,8 @@ import (
 	"github.com/rejoin-mcp/rejoin/client"
 )
 
-// scenarios are those of the suite that are about what package client does: the others are about the modern era and about
-// authorization, which is the caller's.
+// scenarios are the suite's scenarios about what package client does. The others are about the modern era and about authorization, which is
+// the caller's task.
 var scenarios = map[string]func(ctx context.Context, url string) error{
 	"initialize":                          initialize,
 	"tools_call":                          callsTool,
@@ -35,11 +35,11 @@ func main() {
 	}
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "clientmode:", err)
-		os.Exit(1) //nolint:gocritic // the process ends, and the timer with it
+		os.Exit(1) //nolint:gocritic // the process ends, so the deferred cancel is not needed
 	}
 }
 
-// with opens a session for as long as use lasts.
+// with opens a session, calls use, and closes the session.
 func with(ctx context.Context, url string, cfg client.Config, use func(s *client.Session) error) error {
 	cfg.Name, cfg.Version = "rejoin-conformance", "1"
 	s, err := client.Connect(ctx, url, cfg)
@@ -49,7 +49,7 @@ func with(ctx context.Context, url string, cfg client.Config, use func(s *client
 	return errors.Join(use(s), s.Close(ctx))
 }
 
-// tool is what the scenarios need to know of one.
+// tool has the fields of a tool that the scenarios need.
 type tool struct {
 	Name        string          `json:"name"`
 	InputSchema json.RawMessage `json:"inputSchema"`
@@ -69,7 +69,7 @@ func list(ctx context.Context, s *client.Session) (map[string]tool, error) {
 	return tools, nil
 }
 
-// call calls a tool that is listed, and wants a text for a result.
+// call calls a listed tool, whose result must be a text.
 func call(ctx context.Context, s *client.Session, name string, arguments map[string]any) error {
 	tools, err := list(ctx, s)
 	if err != nil {
@@ -104,15 +104,15 @@ func callsTool(ctx context.Context, url string) error {
 	})
 }
 
-// polls opens no standalone stream: it would bring the time to come back, and the result, which belong to the call's.
+// polls does not request the standalone stream: the suite's server would send the retry and the result on it instead of the call's stream.
 func polls(ctx context.Context, url string) error {
 	return with(ctx, url, client.Config{}, func(s *client.Session) error {
 		return call(ctx, s, "test_reconnection", map[string]any{})
 	})
 }
 
-// answers is asked on the standalone stream, which the suite's server must have before it asks: it keeps no question for later. The suite
-// wants the defaults filled in that the question has.
+// answers replies to a question that comes on the standalone stream. The suite's server must have that stream before it asks, since it does not
+// keep questions. The suite requires that the defaults of the question are filled in.
 func answers(ctx context.Context, url string) error {
 	listening := make(chan struct{})
 	var polls atomic.Bool
@@ -120,7 +120,7 @@ func answers(ctx context.Context, url string) error {
 	cfg := client.Config{
 		Trace: func(e client.TraceEvent) {
 			if e.Stream != "" {
-				return // of a call
+				return // the stream of a call
 			}
 			if e.Kind == client.TracePoll {
 				polls.Store(true)
@@ -164,7 +164,7 @@ func answers(ctx context.Context, url string) error {
 	})
 }
 
-// echoes sends a schema back as it came.
+// echoes sends a schema back unchanged.
 func echoes(ctx context.Context, url string) error {
 	return with(ctx, url, client.Config{}, func(s *client.Session) error {
 		tools, err := list(ctx, s)

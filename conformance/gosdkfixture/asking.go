@@ -25,7 +25,7 @@ func sampling(ctx context.Context, req *mcp.CallToolRequest) (*mcp.CallToolResul
 	return content(text(fmt.Sprintf("LLM response that is no text: %T", answer.Content))), nil
 }
 
-// question is what the client's model is asked.
+// question is a question to the client's model.
 func question(prompt string) *mcp.CreateMessageParams {
 	return &mcp.CreateMessageParams{
 		Messages:  []*mcp.SamplingMessage{{Role: "user", Content: text(prompt)}},
@@ -58,7 +58,7 @@ func elicitEnums(ctx context.Context, req *mcp.CallToolRequest) (*mcp.CallToolRe
 	return elicit(ctx, req, "Please choose.", sample.Enums)
 }
 
-// missingCapability fails as version 2026-07-28 wants it if the client cannot sample.
+// missingCapability fails as version 2026-07-28 requires if the client does not support sampling.
 func missingCapability(_ context.Context, req *mcp.CallToolRequest) (*mcp.CallToolResult, error) {
 	if c := req.ClientCapabilities(); c != nil && c.Sampling != nil {
 		return content(text("The client can sample.")), nil

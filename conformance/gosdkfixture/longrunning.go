@@ -39,7 +39,7 @@ func withLogging(ctx context.Context, req *mcp.CallToolRequest) (*mcp.CallToolRe
 	return content(text("Three messages were logged.")), nil
 }
 
-// logging logs what the SDK must keep from a client that did not ask for it.
+// logging logs once. The SDK must not send that to a client that has not asked for logs.
 func logging(ctx context.Context, req *mcp.CallToolRequest) (*mcp.CallToolResult, error) {
 	if err := info(ctx, req, "The tool was called."); err != nil {
 		return nil, err
@@ -51,8 +51,8 @@ func info(ctx context.Context, req *mcp.CallToolRequest, message string) error {
 	return req.Session.Log(ctx, &mcp.LoggingMessageParams{Level: "info", Logger: req.Params.Name, Data: message})
 }
 
-// reconnection lets its client go at once (SEP-1699). The answer is there about when the client is back: a client that does
-// not wait finds it not made yet, one that waits finds it in the log.
+// reconnection closes its stream at once (SEP-1699). The answer is ready at about the time when the client polls: a client that polls too
+// early waits for it, one that polls in time finds it in the log.
 func reconnection(ctx context.Context, req *mcp.CallToolRequest) (*mcp.CallToolResult, error) {
 	if req.Extra != nil && req.Extra.CloseSSEStream != nil { // this client can poll
 		req.Extra.CloseSSEStream(mcp.CloseSSEStreamArgs{})

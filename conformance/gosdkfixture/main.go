@@ -1,6 +1,5 @@
-// The fixture is a server written with the official Go SDK that the MCP conformance suite talks to, in one process and on one URL:
-// each tool, resource and prompt that the suite's server scenarios of 2025-11-25 and 2026-07-28 ask for. See package program for how
-// it is run.
+// The fixture is a server for the MCP conformance suite, written with the official Go SDK, in one process and on one URL: each tool, resource
+// and prompt that the suite's server scenarios of 2025-11-25 and 2026-07-28 need. Package program runs it.
 package main
 
 import (
@@ -15,7 +14,7 @@ import (
 	"github.com/rejoin-mcp/rejoin/conformance/internal/sample"
 )
 
-func main() { program.Main(gosdk.New(newServer()), rejoin.Both) }
+func main() { program.Main(gosdk.New(newServer()), rejoin.EraBoth) }
 
 func newServer() *mcp.Server {
 	s := mcp.NewServer(&mcp.Implementation{Name: "rejoin-conformance-gosdk", Version: "1.0.0"}, &mcp.ServerOptions{

@@ -10,12 +10,12 @@ import (
 	"github.com/rejoin-mcp/rejoin/conformance/internal/sample"
 )
 
-// The tools here ask by their results, and are called once more with the answers (SEP-2322). For clients of older versions the SDK
-// asks, and calls again, by itself.
+// The tools here ask in their results, and are called again with the answers (SEP-2322). For clients of older versions the SDK itself asks,
+// and calls the tool again.
 
 type object = map[string]any
 
-// nameForm, colorForm and so on ask for one thing each.
+// nameForm and the others ask for one value each.
 var (
 	nameForm    = sample.Form(object{"name": object{"type": "string"}}, "name")
 	colorForm   = sample.Form(object{"color": object{"type": "string"}}, "color")
@@ -27,12 +27,12 @@ func form(message string, schema object) *mcp.ElicitParams {
 	return &mcp.ElicitParams{Message: message, RequestedSchema: schema}
 }
 
-// need is the result of a tool that cannot go on without answers.
+// need is the result of a tool that needs answers to go on.
 func need(state string, requests mcp.InputRequestMap) *mcp.CallToolResult {
 	return &mcp.CallToolResult{InputRequests: requests, RequestState: state}
 }
 
-// filledIn is what the user filled in; nil if there is no such answer, or the user declined.
+// filledIn returns what the user filled in; nil if there is no such answer, or the user declined.
 func filledIn(answers mcp.InputResponseMap, key string) object {
 	if answer, ok := answers[key].(*mcp.ElicitResult); ok && answer.Action == "accept" {
 		return answer.Content
@@ -45,7 +45,7 @@ func filledInString(answers mcp.InputResponseMap, key, field string) string {
 	return s
 }
 
-// modelText is what the client's model wrote.
+// modelText returns the answer of the client's model.
 func modelText(answers mcp.InputResponseMap, key string) (string, bool) {
 	answer, ok := answers[key].(*mcp.CreateMessageWithToolsResult)
 	if !ok {
@@ -90,7 +90,7 @@ func askRoots(_ context.Context, req *mcp.CallToolRequest) (*mcp.CallToolResult,
 	return need("", mcp.InputRequestMap{"client_roots": rootsRequest()}), nil
 }
 
-// askConfirmation gives out a state that anybody could guess: it is looked at, not relied on.
+// askConfirmation returns a state that is easy to guess. It compares the state, and does not trust it.
 func askConfirmation(_ context.Context, req *mcp.CallToolRequest) (*mcp.CallToolResult, error) {
 	const state = "waiting-for-confirmation"
 	switch {
@@ -119,7 +119,7 @@ func askAll(_ context.Context, req *mcp.CallToolRequest) (*mcp.CallToolResult, e
 	}), nil
 }
 
-// askTwice keeps in its state what the first round gave.
+// askTwice keeps the answer of the first round in its state.
 func askTwice(_ context.Context, req *mcp.CallToolRequest) (*mcp.CallToolResult, error) {
 	const second = "second:"
 	name, isSecond := strings.CutPrefix(req.Params.RequestState, second)

@@ -19,14 +19,14 @@ type tool struct {
 	call        mcp.ToolHandler
 }
 
-// addTools adds the tools, and those that tell of a change when they are called.
+// addTools adds the tools, and the two tools that cause a change notification.
 func addTools(s *mcp.Server) {
 	for _, t := range tools {
 		t.add(s)
 	}
 	changes := []tool{
 		{"test_trigger_tool_change", "Tells that the tools have changed.", "", func(context.Context, *mcp.CallToolRequest) (*mcp.CallToolResult, error) {
-			tools[0].add(s) // the SDK does not look whether that changes anything
+			tools[0].add(s) // the SDK sends the notification although nothing changes
 			return content(text("The tools have changed.")), nil
 		}},
 		{"test_trigger_prompt_change", "Tells that the prompts have changed.", "", func(context.Context, *mcp.CallToolRequest) (*mcp.CallToolResult, error) {
@@ -82,7 +82,7 @@ var tools = []tool{
 	{"test_input_required_result_capabilities", "Asks for no more than the client can do.", "", askCapable},
 }
 
-// stringArgument is the one argument that some tools need.
+// stringArgument returns the only argument of some tools.
 func stringArgument(req *mcp.CallToolRequest, name string) (string, error) {
 	var values map[string]any
 	if len(req.Params.Arguments) > 0 {

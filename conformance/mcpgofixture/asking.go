@@ -23,7 +23,7 @@ func (f *fixture) sampling(ctx context.Context, req mcp.CallToolRequest) (*mcp.C
 	return content(text("LLM response: " + modelText(answer))), nil
 }
 
-// question is what the client's model is asked.
+// question is a question to the client's model.
 func question(prompt string) mcp.CreateMessageParams {
 	return mcp.CreateMessageParams{
 		Messages:  []mcp.SamplingMessage{{Role: mcp.RoleUser, Content: text(prompt)}},
@@ -31,7 +31,7 @@ func question(prompt string) mcp.CreateMessageParams {
 	}
 }
 
-// modelText is what the client's model wrote, whatever mcp-go has made of it.
+// modelText returns the answer of the client's model, in any of the types to which mcp-go decodes it.
 func modelText(answer *mcp.CreateMessageResult) string {
 	var block struct {
 		Text string `json:"text"`
@@ -75,7 +75,7 @@ func (f *fixture) elicitEnums(ctx context.Context, _ mcp.CallToolRequest) (*mcp.
 	return f.elicit(ctx, "Please choose.", sample.Enums)
 }
 
-// capabilities are the client's, whatever its version.
+// capabilities returns the client's capabilities, in both eras.
 func capabilities(ctx context.Context) mcp.ClientCapabilities {
 	if info := server.RequestProtocolInfoFromContext(ctx); info != nil && info.ClientCapabilities != nil {
 		return *info.ClientCapabilities
@@ -86,7 +86,7 @@ func capabilities(ctx context.Context) mcp.ClientCapabilities {
 	return mcp.ClientCapabilities{}
 }
 
-// missingCapability fails as version 2026-07-28 wants it if the client cannot sample, as far as mcp-go lets it.
+// missingCapability fails as version 2026-07-28 requires if the client does not support sampling, as far as mcp-go allows.
 func missingCapability(ctx context.Context, _ mcp.CallToolRequest) (*mcp.CallToolResult, error) {
 	if capabilities(ctx).Sampling == nil {
 		return nil, mcp.MissingRequiredClientCapabilityError{Capability: "sampling"}

@@ -19,7 +19,7 @@ func textResource(uri, s string) mcp.Content {
 // content is the result of a tool.
 func content(blocks ...mcp.Content) *mcp.CallToolResult { return &mcp.CallToolResult{Content: blocks} }
 
-// failed is the result of a tool that failed: the model shall see it.
+// failed is the result of a tool that failed. The model gets the message.
 func failed(err error) *mcp.CallToolResult { return mcp.NewToolResultError(err.Error()) }
 
 func simpleText(context.Context, mcp.CallToolRequest) (*mcp.CallToolResult, error) {

@@ -41,7 +41,7 @@ func (f *fixture) withLogging(ctx context.Context, req mcp.CallToolRequest) (*mc
 	return content(text("Three messages were logged.")), nil
 }
 
-// logging logs what the SDK must keep from a client that did not ask for it.
+// logging logs once. mcp-go must not send that to a client that has not asked for logs.
 func (f *fixture) logging(ctx context.Context, req mcp.CallToolRequest) (*mcp.CallToolResult, error) {
 	if err := f.info(ctx, req, "The tool was called."); err != nil {
 		return nil, err
@@ -53,8 +53,8 @@ func (f *fixture) info(ctx context.Context, req mcp.CallToolRequest, message str
 	return f.s.SendLogMessageToClient(ctx, mcp.NewLoggingMessageNotification(mcp.LoggingLevelInfo, req.Params.Name, message))
 }
 
-// reconnection lets its client go at once (SEP-1699). The answer is there about when the client is back: a client that does
-// not wait finds it not made yet, one that waits finds it in the log.
+// reconnection closes its stream at once (SEP-1699). The answer is ready at about the time when the client polls: a client that polls too
+// early waits for it, one that polls in time finds it in the log.
 func reconnection(ctx context.Context, _ mcp.CallToolRequest) (*mcp.CallToolResult, error) {
 	_ = rejoin.HandleFromContext(ctx).CloseStream(0) // a client that cannot poll keeps its connection
 	if err := sample.Work(ctx, 100*time.Millisecond); err != nil {

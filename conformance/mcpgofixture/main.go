@@ -1,6 +1,6 @@
-// The fixture is a server written with mcp-go that the MCP conformance suite talks to, in one process and on one URL: each tool,
-// resource and prompt that the suite's server scenarios of 2025-11-25 and 2026-07-28 ask for. What mcp-go cannot say is listed in
-// expected-failures.yml. See package program for how it is run.
+// The fixture is a server for the MCP conformance suite, written with mcp-go, in one process and on one URL: each tool, resource and prompt
+// that the suite's server scenarios of 2025-11-25 and 2026-07-28 need. expected-failures.yml lists what mcp-go cannot do. Package program runs
+// it.
 package main
 
 import (
@@ -16,7 +16,7 @@ import (
 	"github.com/rejoin-mcp/rejoin/conformance/internal/sample"
 )
 
-func main() { program.Main(mcpgo.New(newServer()), rejoin.Both) }
+func main() { program.Main(mcpgo.New(newServer()), rejoin.EraBoth) }
 
 func newServer() *server.MCPServer {
 	s := server.NewMCPServer("rejoin-conformance-mcpgo", "1.0.0",
@@ -37,7 +37,7 @@ func newServer() *server.MCPServer {
 	return s
 }
 
-// fixture has the server, which mcp-go's tools need in order to send.
+// fixture has the server, which the tools need to send notifications.
 type fixture struct{ s *server.MCPServer }
 
 type completions struct{}

@@ -12,12 +12,12 @@ import (
 	"github.com/rejoin-mcp/rejoin/conformance/internal/sample"
 )
 
-// The tools here ask by their results, and are called once more with the answers (SEP-2322). For clients of older versions mcp-go
-// asks, and calls again, by itself.
+// The tools here ask in their results, and are called again with the answers (SEP-2322). For clients of older versions mcp-go itself asks,
+// and calls the tool again.
 
 type object = map[string]any
 
-// nameForm, colorForm and so on ask for one thing each.
+// nameForm and the others ask for one value each.
 var (
 	nameForm    = sample.Form(object{"name": object{"type": "string"}}, "name")
 	colorForm   = sample.Form(object{"color": object{"type": "string"}}, "color")
@@ -25,7 +25,7 @@ var (
 	contextForm = sample.Form(object{"context": object{"type": "string"}}, "context")
 )
 
-// filledIn is what the user filled in; nil if there is no such answer, or the user declined.
+// filledIn returns what the user filled in; nil if there is no such answer, or the user declined.
 func filledIn(answers mcp.InputResponses, key string) object {
 	answer := server.ElicitationResponse(answers, key)
 	if answer == nil || answer.Action != mcp.ElicitationResponseActionAccept {
@@ -61,7 +61,7 @@ func askRoots(_ context.Context, req mcp.CallToolRequest) (*mcp.CallToolResult, 
 	return server.NewInputRequestBuilder("").Roots("client_roots").ToolResult(), nil
 }
 
-// askConfirmation gives out a state that anybody could guess: it is looked at, not relied on.
+// askConfirmation returns a state that is easy to guess. It compares the state, and does not trust it.
 func askConfirmation(_ context.Context, req mcp.CallToolRequest) (*mcp.CallToolResult, error) {
 	const state = "waiting-for-confirmation"
 	switch {
@@ -89,7 +89,7 @@ func askAll(_ context.Context, req mcp.CallToolRequest) (*mcp.CallToolResult, er
 		Roots("client_roots").ToolResult(), nil
 }
 
-// askTwice keeps in its state what the first round gave.
+// askTwice keeps the answer of the first round in its state.
 func askTwice(_ context.Context, req mcp.CallToolRequest) (*mcp.CallToolResult, error) {
 	const second = "second:"
 	name, isSecond := strings.CutPrefix(req.Params.RequestState, second)

@@ -73,7 +73,7 @@ func (f *fixture) tools() []tool {
 }
 
 func (f *fixture) changeTools(context.Context, mcp.CallToolRequest) (*mcp.CallToolResult, error) {
-	f.addTool(f.tools()[0]) // the SDK does not look whether that changes anything
+	f.addTool(f.tools()[0]) // mcp-go sends the notification although nothing changes
 	return content(text("The tools have changed.")), nil
 }
 

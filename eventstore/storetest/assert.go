@@ -8,12 +8,12 @@ import (
 	"github.com/rejoin-mcp/rejoin/eventstore"
 )
 
-// text is an event that tells where it belongs: a foreign one is seen.
+// text is an event that names its stream and number, so that an event in the wrong place is noticed.
 func text(stream string, seq uint64) []byte {
 	return fmt.Appendf(nil, `{"stream":%q,"seq":%d}`, stream, seq)
 }
 
-// append appends events from first to last, as text makes them; seal goes for the last.
+// append appends the events from first to last, as text makes them. seal is for the last one.
 func (e *exam) append(l eventstore.Log, stream string, first, last uint64, seal bool) {
 	e.Helper()
 	for seq := first; seq <= last; seq++ {
@@ -44,15 +44,15 @@ func (e *exam) wantBehind(err error, last uint64, format string, args ...any) {
 	}
 }
 
-// notTaken checks that an append of what is not the first event of a log that nobody knows was refused.
-func (e *exam) notTaken(err error, format string, args ...any) {
+// wantUnknown checks that an append to an unknown log of another event than the first was refused.
+func (e *exam) wantUnknown(err error, format string, args ...any) {
 	e.Helper()
 	if !errors.Is(err, eventstore.ErrGone) { // a store may have a tombstone
 		e.wantBehind(err, 0, format, args...)
 	}
 }
 
-// state reads where a log stands.
+// state reads the state of a log.
 func (e *exam) state(l eventstore.Log) eventstore.State {
 	e.Helper()
 	n, st, err := l.Read(e.ctx, 0, nil)
@@ -66,12 +66,12 @@ func (e *exam) state(l eventstore.Log) eventstore.State {
 func (e *exam) wantState(l eventstore.Log, want eventstore.State, why string) {
 	e.Helper()
 	if st := e.state(l); st != want {
-		e.Fatalf("%s: the log stands at %+v, want %+v", why, st, want)
+		e.Fatalf("%s: the state of the log is %+v, want %+v", why, st, want)
 	}
 }
 
-// gone checks that l was dropped.
-func (e *exam) gone(l eventstore.Log, nextSeq uint64, why string) {
+// wantGone checks that l was dropped.
+func (e *exam) wantGone(l eventstore.Log, nextSeq uint64, why string) {
 	e.Helper()
 	_, _, err := l.Read(e.ctx, 0, make([]eventstore.Event, 4))
 	e.wantError(err, eventstore.ErrGone, "%s: read", why)
@@ -81,8 +81,8 @@ func (e *exam) gone(l eventstore.Log, nextSeq uint64, why string) {
 	}
 }
 
-// unknown checks that a new handle knows nothing of a log: a store may still know that it was dropped.
-func (e *exam) unknown(l eventstore.Log, why string) {
+// wantNothing checks that a new handle finds no events of a dropped log. A store may still know that the log was dropped.
+func (e *exam) wantNothing(l eventstore.Log, why string) {
 	e.Helper()
 	_, st, err := l.Read(e.ctx, 0, nil)
 	if err == nil && st != (eventstore.State{First: 1}) {
@@ -93,7 +93,7 @@ func (e *exam) unknown(l eventstore.Log, why string) {
 	}
 }
 
-// all reads a log from after on, in windows of size.
+// all reads a log after event after to its end, into a buffer of size.
 func (e *exam) all(l eventstore.Log, after uint64, size int) (events []eventstore.Event, st eventstore.State) {
 	e.Helper()
 	buf := make([]eventstore.Event, size)
@@ -106,7 +106,7 @@ func (e *exam) all(l eventstore.Log, after uint64, size int) (events []eventstor
 		}
 		if n == 0 {
 			if after < st.Last {
-				e.Fatalf("read nothing after %d of a log at %+v", after, st)
+				e.Fatalf("read nothing after %d of a log with state %+v", after, st)
 			}
 			return events, st
 		}
@@ -120,19 +120,19 @@ func (e *exam) all(l eventstore.Log, after uint64, size int) (events []eventstor
 	}
 }
 
-// holds checks that l has exactly the events from first to last, as text makes them, and stands where that says.
-func (e *exam) holds(l eventstore.Log, stream string, first, last uint64, sealed bool, why string) {
+// wantEvents checks that l has exactly the events from first to last, as text makes them, and the state that follows from that.
+func (e *exam) wantEvents(l eventstore.Log, stream string, first, last uint64, sealed bool, why string) {
 	e.Helper()
 	for _, size := range []int{3, 64} {
 		events, st := e.all(l, first-1, size)
 		if want := (eventstore.State{First: first, Last: last, Sealed: sealed}); st != want {
-			e.Fatalf("%s: the log stands at %+v, want %+v", why, st, want)
+			e.Fatalf("%s: the state of the log is %+v, want %+v", why, st, want)
 		}
-		e.isText(events, stream, first, last, why)
+		e.wantText(events, stream, first, last, why)
 	}
 }
 
-func (e *exam) isText(events []eventstore.Event, stream string, first, last uint64, why string) {
+func (e *exam) wantText(events []eventstore.Event, stream string, first, last uint64, why string) {
 	e.Helper()
 	if want := int(last - first + 1); len(events) != want {
 		e.Fatalf("%s: read %d events, want %d", why, len(events), want)

@@ -13,7 +13,7 @@ const (
 	maxLimit = 16 << 20 // of a session; see Features.Bounded
 )
 
-// fill appends chunks to l until nothing fits, and returns the last event that did.
+// fill appends chunks to l until nothing fits, and returns the last event that fitted.
 func (e *exam) fill(l eventstore.Log, from uint64) uint64 {
 	e.Helper()
 	for seq := from; seq < from+maxLimit/chunk; seq++ {
@@ -26,12 +26,12 @@ func (e *exam) fill(l eventstore.Log, from uint64) uint64 {
 	return 0
 }
 
-// intact checks that a log that fill filled has lost nothing.
-func (e *exam) intact(l eventstore.Log, last uint64, why string) {
+// wantFilled checks that a log that fill filled has lost nothing.
+func (e *exam) wantFilled(l eventstore.Log, last uint64, why string) {
 	e.Helper()
 	events, st := e.all(l, 0, 64)
 	if st.First != 1 || st.Last != last || len(events) != int(last) {
-		e.Fatalf("%s: a running log has %d of %d events and stands at %+v", why, len(events), last, st)
+		e.Fatalf("%s: a running log has %d of %d events and the state %+v", why, len(events), last, st)
 	}
 	for _, ev := range events {
 		if !bytes.Equal(ev.Data, blob(chunk)) {
@@ -47,14 +47,14 @@ func full(e *exam) {
 	if last < 8 {
 		e.Fatalf("a session holds less than %d bytes: see Features.Bounded", 9*chunk)
 	}
-	a.Mark(eventstore.Mark{Written: 1}) // written is not acknowledged
+	a.Mark(eventstore.Mark{Written: 1}) // what was written is not acknowledged
 	b.Mark(eventstore.Mark{Written: last})
 	for range 3 {
 		err := b.Append(e.ctx, last+1, blob(chunk), false)
 		e.wantError(err, eventstore.ErrFull, "append to a full session")
 	}
-	e.intact(a, 1, "when the session is full")
-	e.intact(b, last, "when the session is full")
+	e.wantFilled(a, 1, "when the session is full")
+	e.wantFilled(b, last, "when the session is full")
 	e.nilError(b.Append(e.ctx, last, blob(chunk), false), "repeat the last append of a full session")
 
 	other := e.store.Log(eventstore.Key{Session: "other", Stream: "a"})
@@ -62,7 +62,7 @@ func full(e *exam) {
 
 	e.nilError(a.Drop(e.ctx), "drop")
 	e.nilError(b.Append(e.ctx, last+1, blob(chunk), false), "the same event, when a drop made room")
-	e.intact(b, last+1, "after a drop made room")
+	e.wantFilled(b, last+1, "after a drop made room")
 }
 
 func fullTakesSeal(e *exam) {
@@ -78,7 +78,7 @@ func fullTakesSeal(e *exam) {
 	if len(events) != 2 || st != (eventstore.State{First: 1, Last: 2, Sealed: true}) {
 		e.Fatalf("a seal in a full session: %d events, %+v", len(events), st)
 	}
-	e.intact(b, last, "after seals in a full session")
+	e.wantFilled(b, last, "after seals in a full session")
 	e.nilError(b.Append(e.ctx, last+1, text("b", last+1), true), "seal the log that fills the session")
 }
 
@@ -98,15 +98,15 @@ func sealedMakeRoom(e *exam) {
 			l.Mark(eventstore.Mark{Written: 2})
 		}
 	}
-	e.holds(running, "running", 1, 3, false, "a running log, while sealed ones come and go")
+	e.wantEvents(running, "running", 1, 3, false, "a running log, while sealed ones come and go")
 	e.wantState(first, eventstore.State{First: 3, Last: 2, Sealed: true}, "the numbers of a log outlive its events")
 	e.nilError(first.Append(e.ctx, 2, text("sealed", 2), true), "repeat the seal of an evicted log")
 	e.wantError(first.Append(e.ctx, 3, text("sealed", 3), true), eventstore.ErrSealed, "append to an evicted log")
 	e.nilError(first.Drop(e.ctx), "drop an evicted log")
-	e.gone(first, 3, "after a drop of an evicted log")
+	e.wantGone(first, 3, "after a drop of an evicted log")
 	err := e.log("1").Append(e.ctx, 3, text("sealed", 3), true)
 	if !errors.Is(err, eventstore.ErrSealed) {
-		e.notTaken(err, "append event 3 to an evicted log through a new handle")
+		e.wantUnknown(err, "append event 3 to an evicted log through a new handle")
 	}
 }
 
@@ -120,7 +120,7 @@ func backlogsMakeRoom(e *exam) {
 	}
 	events, st := e.all(backlog, 0, 16)
 	if st.Last != last || st.First < 2 || st.First > last || st.Sealed || len(events) != int(last-st.First+1) {
-		e.Fatalf("a backlog that was given %d events has %d and stands at %+v", last, len(events), st)
+		e.Fatalf("a backlog that was given %d events has %d and the state %+v", last, len(events), st)
 	}
 	if events[0].Seq != st.First {
 		e.Fatalf("a backlog begins at %d and gives %d first", st.First, events[0].Seq)

@@ -1,4 +1,4 @@
-// Package storetest is the exam that every event store passes.
+// Package storetest tests an event store against the contract of package eventstore. It is the exam that every store must pass.
 //
 //	func TestStore(t *testing.T) {
 //		storetest.Run(t, storetest.Features{}, func(t testing.TB) eventstore.Store {
@@ -6,10 +6,10 @@
 //		})
 //	}
 //
-// Each rule of the contract is a subtest, named after it, with a store of its own. What a store may do differently is a field
-// of [Features]; a rule that does not apply is left out, and the log says why.
+// Each rule of the contract is a subtest, named after it, with a store of its own. [Features] lists what a store may do differently.
+// A rule that does not apply is skipped, and the test's log says why.
 //
-// [Faulty] is the other half: it makes any store fail, block or drag as a script says, for tests of what uses a store.
+// [Faulty] is for tests of code that uses a store: it makes any store fail, block or be slow, as a script says.
 //
-// Only the standard library is used.
+// The package uses only the standard library.
 package storetest

@@ -19,28 +19,28 @@ func endedContext(e *exam) {
 	e.wantError(l.Append(ended, 3, text("a", 3), true), context.Canceled, "append with a context that has ended")
 	_, _, err := l.Read(ended, 0, make([]eventstore.Event, 4))
 	e.wantError(err, context.Canceled, "read with a context that has ended")
-	e.holds(l, "a", 1, 2, false, "after operations with a context that has ended")
+	e.wantEvents(l, "a", 1, 2, false, "after operations with a context that has ended")
 
 	late, cancelLate := context.WithTimeout(e.ctx, -1)
 	defer cancelLate()
 	e.wantError(l.Append(late, 3, text("a", 3), true), context.DeadlineExceeded, "append after the deadline")
 	e.append(l, "a", 3, 3, true)
 
-	// A drop may go without a context or not, but it tells.
+	// A drop may ignore that its context has ended. If it does not, it says so.
 	if err := l.Drop(ended); err != nil {
 		e.wantError(err, context.Canceled, "drop with a context that has ended")
-		e.holds(l, "a", 1, 3, true, "after a failed drop")
+		e.wantEvents(l, "a", 1, 3, true, "after a failed drop")
 		e.nilError(l.Drop(e.ctx), "drop")
 	}
-	e.gone(l, 4, "after a drop")
+	e.wantGone(l, 4, "after a drop")
 	b := e.log("b")
 	e.append(b, "b", 1, 1, false)
 	if err := e.store.DropSession(ended, "s"); err != nil {
 		e.wantError(err, context.Canceled, "drop a session with a context that has ended")
-		e.holds(b, "b", 1, 1, false, "after a failed drop")
+		e.wantEvents(b, "b", 1, 1, false, "after a failed drop")
 		e.nilError(e.store.DropSession(e.ctx, "s"), "drop a session")
 	}
-	e.gone(b, 2, "after a drop of the session")
+	e.wantGone(b, 2, "after a drop of the session")
 }
 
 func drop(e *exam) {
@@ -50,17 +50,17 @@ func drop(e *exam) {
 	e.append(e.log("sealed"), "sealed", 1, 3, true)
 	e.nilError(a.Drop(e.ctx), "drop")
 	for _, seq := range []uint64{1, 5, 6} {
-		e.gone(a, seq, "after a drop")
-		e.gone(unused, seq, "after a drop, through a handle that was there but not used")
+		e.wantGone(a, seq, "after a drop")
+		e.wantGone(unused, seq, "after a drop, through a handle that was there but not used")
 	}
 	for seq := uint64(2); seq <= 6; seq++ {
 		err := e.log("a").Append(e.ctx, seq, text("a", seq), true)
-		e.notTaken(err, "append event %d through a new handle after a drop", seq)
+		e.wantUnknown(err, "append event %d through a new handle after a drop", seq)
 	}
-	e.unknown(e.log("a"), "after a drop and late appends")
+	e.wantNothing(e.log("a"), "after a drop and late appends")
 	a.Mark(eventstore.Mark{Written: 5, Acked: 5})
-	e.unknown(e.log("a"), "after a drop and a late mark")
-	e.holds(other, "other", 1, 3, false, "another log, after a drop")
+	e.wantNothing(e.log("a"), "after a drop and a late mark")
+	e.wantEvents(other, "other", 1, 3, false, "another log, after a drop")
 
 	e.nilError(a.Drop(e.ctx), "drop again")
 	e.nilError(unused.Drop(e.ctx), "drop again through another handle")
@@ -68,20 +68,20 @@ func drop(e *exam) {
 
 	sealed := e.log("sealed")
 	e.nilError(e.log("sealed").Drop(e.ctx), "drop a sealed log through a new handle")
-	e.gone(sealed, 4, "after a drop of a sealed log")
-	e.gone(sealed, 3, "a repeat of the seal, after a drop")
+	e.wantGone(sealed, 4, "after a drop of a sealed log")
+	e.wantGone(sealed, 3, "a repeat of the seal, after a drop")
 }
 
 func dropBeforeUse(e *exam) {
 	a, twin := e.log("a"), e.log("a")
 	e.nilError(a.Drop(e.ctx), "drop a log that was never appended to")
-	e.gone(a, 1, "after a drop of a log that was never appended to")
-	e.gone(twin, 1, "… through another handle")
-	e.unknown(e.log("a"), "after a drop of a log that was never appended to")
+	e.wantGone(a, 1, "after a drop of a log that was never appended to")
+	e.wantGone(twin, 1, "… through another handle")
+	e.wantNothing(e.log("a"), "after a drop of a log that was never appended to")
 }
 
 func dropSession(e *exam) {
-	e.nilError(e.store.DropSession(e.ctx, "s"), "drop a session that nobody knows")
+	e.nilError(e.store.DropSession(e.ctx, "s"), "drop an unknown session")
 	var logs []eventstore.Log
 	for i := range 20 {
 		l := e.log(fmt.Sprint(i))
@@ -93,18 +93,18 @@ func dropSession(e *exam) {
 	e.append(elsewhere, "b", 1, 3, false)
 	e.nilError(e.store.DropSession(e.ctx, "s"), "drop a session")
 	for i, l := range logs {
-		e.gone(l, 4, "after a drop of the session")
-		e.unknown(e.log(fmt.Sprint(i)), "after a drop of the session")
+		e.wantGone(l, 4, "after a drop of the session")
+		e.wantNothing(e.log(fmt.Sprint(i)), "after a drop of the session")
 		e.nilError(l.Drop(e.ctx), "drop a log of a dropped session")
 	}
-	e.gone(unused, 1, "after a drop of the session, through a handle that was there but not used")
-	e.holds(elsewhere, "b", 1, 3, false, "another session, after a drop")
+	e.wantGone(unused, 1, "after a drop of the session, through a handle that was there but not used")
+	e.wantEvents(elsewhere, "b", 1, 3, false, "another session, after a drop")
 	e.nilError(e.store.DropSession(e.ctx, "s"), "drop a session again")
 
-	// The first event of a session's only log may be on its way when the session ends.
+	// The first event of a session's only log may still be on its way when the session ends.
 	first := e.store.Log(eventstore.Key{Session: "s3", Stream: "a"})
 	e.nilError(e.store.DropSession(e.ctx, "s3"), "drop a session that has only a handle")
-	e.gone(first, 1, "after a drop of a session that had only a handle")
+	e.wantGone(first, 1, "after a drop of a session that had only a handle")
 }
 
 func dropBesideAppend(e *exam) {
@@ -141,10 +141,10 @@ func dropBesideAppend(e *exam) {
 		dropped.Store(true)
 		last := <-result
 		e.nilError(err, "drop beside an append")
-		if !errors.Is(last, eventstore.ErrFull) { // a small store was faster than the drop
+		if !errors.Is(last, eventstore.ErrFull) { // a small store was full before the drop
 			e.wantError(last, eventstore.ErrGone, "the append that comes after the drop")
 		}
-		e.unknown(e.store.Log(eventstore.Key{Session: session, Stream: "a"}), "a drop beside an append")
+		e.wantNothing(e.store.Log(eventstore.Key{Session: session, Stream: "a"}), "a drop beside an append")
 	}
 }
 
@@ -154,7 +154,7 @@ func closed(e *exam) {
 	e.append(l, "a", 1, 3, false)
 	events, _ := e.all(l, 0, 8)
 	logs := []eventstore.Log{l}
-	for i := range 4 { // of sessions that have only handles
+	for i := range 4 { // handles of sessions that have no events
 		logs = append(logs, s.Log(eventstore.Key{Session: fmt.Sprint("unused", i), Stream: "a"}))
 	}
 	e.nilError(s.Close(), "close")
@@ -167,5 +167,5 @@ func closed(e *exam) {
 		l.Mark(eventstore.Mark{Written: 1})
 	}
 	e.wantError(s.DropSession(e.ctx, "s"), eventstore.ErrClosed, "drop a session after close")
-	e.isText(events, "a", 1, 3, "what was read stays valid after close")
+	e.wantText(events, "a", 1, 3, "what was read stays valid after close")
 }

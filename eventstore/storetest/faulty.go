@@ -7,15 +7,16 @@ import (
 	"github.com/rejoin-mcp/rejoin/eventstore"
 )
 
-// Faulty wraps a store whose operations fail, block or drag as script says.
+// Faulty returns a store around s whose operations fail, block or are slow as script says.
 //
-// script is called before each operation with its name ("append", "read", "drop" or "dropsession") and how many of that name
-// there have been in this store, this one included: the first is 1. If it returns an error, the operation returns that and
-// does nothing; if nil, s performs it. It may block or sleep for as long as it likes: an operation whose context ends
-// meanwhile returns the context's error and does nothing, although script still runs. To make that possible script runs in a
-// goroutine of its own whenever the context can end. So it must be safe for concurrent use, must not call t.FailNow, and must
-// be let go before the test ends (inside a synctest bubble, before the bubble does). A context that had ended before the call
-// is not shown to script, but counts. A nil script lets everything pass.
+// script is called before each operation, with the name of the operation ("append", "read", "drop" or "dropsession") and its number:
+// the store's first operation of that name is 1. If script returns an error, the operation returns that error and does nothing. If
+// script returns nil, s performs the operation. A nil script lets everything pass.
+//
+// script may block or sleep for any time. If the operation's context ends meanwhile, the operation returns the context's error and
+// does nothing, while script still runs. For that script runs in a goroutine of its own whenever the context can end. So it must be
+// safe for concurrent use, must not call t.FailNow, and must return before the test ends (inside a synctest bubble, before the bubble
+// ends). If the context had ended before the call, script is not called, but the operation is counted.
 //
 // Mark and Close go straight to s. The store is a Wrapper around s, and not Instant: its operations may wait.
 func Faulty(s eventstore.Store, script func(op string, n int) error) eventstore.Store {
@@ -41,7 +42,7 @@ func (f *faulty) ask(ctx context.Context, op string, count *atomic.Int64) error 
 	if ctx.Done() == nil {
 		return f.script(op, n)
 	}
-	answer := make(chan error, 1) // has room: nobody may be there to take it
+	answer := make(chan error, 1) // buffered: the receiver may have left
 	go func() { answer <- f.script(op, n) }()
 	select {
 	case err := <-answer:

@@ -7,8 +7,8 @@ import (
 	"github.com/rejoin-mcp/rejoin/eventstore"
 )
 
-// manyHandles gives out handles of several names in turns before the first append: they still are one log each, whichever is
-// used first, and when others have become garbage.
+// manyHandles asks for handles of several names in turns, before the first append. All handles of one name must be one log, whichever
+// is used first, and also when some have become garbage.
 func manyHandles(e *exam) {
 	const names = 16
 	var handles [3][names]eventstore.Log
@@ -42,14 +42,14 @@ func manyHandles(e *exam) {
 		stream := fmt.Sprint(i)
 		for _, l := range []eventstore.Log{handles[1][i], handles[2][i]} {
 			if i%4 < 2 {
-				e.holds(l, stream, 1, 2, true, "one of several handles of several names")
+				e.wantEvents(l, stream, 1, 2, true, "one of several handles of several names")
 				continue
 			}
-			e.gone(l, 1, "after a drop through another of several handles of several names")
-			e.gone(l, 3, "after a drop through another of several handles of several names")
+			e.wantGone(l, 1, "after a drop through another of several handles of several names")
+			e.wantGone(l, 3, "after a drop through another of several handles of several names")
 		}
 		if i%4 >= 2 {
-			e.unknown(e.log(stream), "after a drop")
+			e.wantNothing(e.log(stream), "after a drop")
 		}
 	}
 }

@@ -21,7 +21,7 @@ func anyName(e *exam) {
 		{Session: "a", Stream: ""},
 		{Session: "", Stream: "a"},
 		{Session: "a", Stream: "b"},
-		{Session: "a", Stream: "bc"}, // names must not be joined without care
+		{Session: "a", Stream: "bc"}, // the two names must not simply be joined
 		{Session: "ab", Stream: "c"},
 		{Session: "a:b", Stream: "c"},
 		{Session: "a", Stream: "b:c"},
@@ -30,7 +30,7 @@ func anyName(e *exam) {
 		{Session: "a\x00b", Stream: "c"},
 		{Session: "a", Stream: "b\x00c"},
 		{Session: "a\nb", Stream: "\r\n"},
-		{Session: "\xff\xfe", Stream: "\xc3\x28"}, // no UTF-8
+		{Session: "\xff\xfe", Stream: "\xc3\x28"}, // not UTF-8
 		{Session: "é", Stream: "e\u0301"},
 		{Session: "A", Stream: "BC"},
 		{Session: "a ", Stream: " bc"},
@@ -43,13 +43,13 @@ func anyName(e *exam) {
 		e.append(e.store.Log(k), fmt.Sprint(i), 1, 3, false)
 	}
 	for i, k := range keys {
-		e.holds(e.store.Log(k), fmt.Sprint(i), 1, 3, false, fmt.Sprintf("session %.20q, stream %.20q", k.Session, k.Stream))
+		e.wantEvents(e.store.Log(k), fmt.Sprint(i), 1, 3, false, fmt.Sprintf("session %.20q, stream %.20q", k.Session, k.Stream))
 	}
 	for i, k := range keys {
 		e.nilError(e.store.Log(k).Drop(e.ctx), "drop session %.20q, stream %.20q", k.Session, k.Stream)
 		for j, other := range keys[i+1:] {
 			j += i + 1
-			e.holds(e.store.Log(other), fmt.Sprint(j), 1, 3, false, fmt.Sprintf("after the drop of log %d", i))
+			e.wantEvents(e.store.Log(other), fmt.Sprint(j), 1, 3, false, fmt.Sprintf("after the drop of log %d", i))
 		}
 	}
 }
@@ -61,7 +61,7 @@ func sessionsApart(e *exam) {
 	}
 	for i := range 5 {
 		l := e.store.Log(eventstore.Key{Session: fmt.Sprint(i), Stream: "standalone"})
-		e.holds(l, fmt.Sprint(i), 1, uint64(i+1), false, "streams of one name in several sessions")
+		e.wantEvents(l, fmt.Sprint(i), 1, uint64(i+1), false, "streams of one name in several sessions")
 	}
 }
 
@@ -75,7 +75,7 @@ func readWindows(e *exam) {
 			n, st, err := l.Read(e.ctx, after, buf)
 			e.nilError(err, "read after %d", after)
 			if st != (eventstore.State{First: 1, Last: last}) {
-				e.Fatalf("read after %d: the log stands at %+v", after, st)
+				e.Fatalf("read after %d: the state is %+v", after, st)
 			}
 			want := 0
 			if after < last {
@@ -85,7 +85,7 @@ func readWindows(e *exam) {
 				e.Fatalf("read %d events after %d of %d into a buffer for %d, want %d", n, after, last, size, want)
 			}
 			if n > 0 {
-				e.isText(buf[:n], "a", after+1, after+uint64(n), "a window")
+				e.wantText(buf[:n], "a", after+1, after+uint64(n), "a window")
 			}
 		}
 	}
@@ -101,7 +101,7 @@ func largeEvents(e *exam) {
 	for i := range 3 {
 		l := e.log(fmt.Sprint(i))
 		data := bytes.Repeat([]byte{byte('a' + i)}, size)
-		// It seals, so that a bounded store takes it too.
+		// The event seals, so a bounded store must take it too.
 		e.nilError(l.Append(e.ctx, 1, data, true), "append an event of 1 MiB")
 		events, _ := e.all(l, 0, 4)
 		if len(events) != 1 || !bytes.Equal(events[0].Data, data) {
@@ -114,7 +114,7 @@ func largeEvents(e *exam) {
 func dataStays(e *exam) {
 	l := e.log("a")
 	given := make([][]byte, 10)
-	var batch []byte // events that lie side by side in one buffer are the log's, too
+	var batch []byte // the events lie side by side in one buffer
 	for i := range given {
 		batch = append(batch, text("a", uint64(i+1))...)
 	}
@@ -129,15 +129,15 @@ func dataStays(e *exam) {
 	for i := range again {
 		_ = append(again[i].Data, "overwritten"...)
 	}
-	e.isText(before, "a", 1, 10, "after a reader grew its slices")
-	e.holds(l, "a", 1, 10, false, "after a reader grew its slices")
+	e.wantText(before, "a", 1, 10, "after a reader grew its slices")
+	e.wantEvents(l, "a", 1, 10, false, "after a reader grew its slices")
 	e.nilError(l.Drop(e.ctx), "drop")
 	for i := range 200 {
 		other := e.log(fmt.Sprint("other", i))
 		e.append(other, "z", 1, 10, true)
 		e.nilError(other.Drop(e.ctx), "drop")
 	}
-	e.isText(before, "a", 1, 10, "what was read stays valid after a drop")
+	e.wantText(before, "a", 1, 10, "what was read stays valid after a drop")
 	for i, data := range given {
 		if !bytes.Equal(data, text("a", uint64(i+1))) {
 			e.Fatalf("the store changed the bytes of event %d: %q", i+1, data)
@@ -165,18 +165,18 @@ func readersBesideAppender(e *exam) {
 		err = l.Append(e.ctx, seq, text("a", seq), seq == last)
 		_, st, _ := l.Read(e.ctx, 0, nil)
 		if want := (eventstore.State{First: 1, Last: seq, Sealed: seq == last}); err == nil && st != want {
-			err = fmt.Errorf("the log stands at %+v after event %d", st, seq)
+			err = fmt.Errorf("the state is %+v after event %d", st, seq)
 		}
 		runtime.Gosched()
 	}
 	if err != nil {
-		_ = e.store.DropSession(e.ctx, "s") // the readers wait for an end
+		_ = e.store.DropSession(e.ctx, "s") // the readers wait for the end of the log
 	}
 	done.Wait()
 	e.nilError(err, "append beside readers")
 }
 
-// follow reads a log to its end, in windows of size, and calls begun after the first.
+// follow reads a log to its end, into a buffer of size, and calls begun after the first read.
 func (e *exam) follow(l eventstore.Log, last uint64, size int, begun func()) error {
 	buf := make([]eventstore.Event, size)
 	after, seen := uint64(0), uint64(0)
@@ -187,7 +187,7 @@ func (e *exam) follow(l eventstore.Log, last uint64, size int, begun func()) err
 			return fmt.Errorf("read after %d: %w", after, err)
 		}
 		if st.Last < seen || st.First != 1 || n > len(buf) || st.Last < after+uint64(n) || st.Sealed != (st.Last == last) {
-			return fmt.Errorf("%d events after %d, and a log at %+v that was at %d", n, after, st, seen)
+			return fmt.Errorf("%d events after %d, and the state %+v where the last event was %d", n, after, st, seen)
 		}
 		seen = st.Last
 		for _, ev := range buf[:n] {
@@ -215,11 +215,11 @@ func marksAreHints(e *exam) {
 	l.Mark(eventstore.Mark{Written: 12, Acked: 12})
 	st := e.state(l)
 	if st.Last != 12 || !st.Sealed || st.First > 13 {
-		e.Fatalf("after marks the log stands at %+v", st)
+		e.Fatalf("after marks the state is %+v", st)
 	}
-	// Acknowledged events may go, but only from the front, and an older cursor may still be served.
+	// Acknowledged events may be evicted, but only from the front; they may also stay.
 	events, st := e.all(l, 0, 5)
 	if st.First <= 12 {
-		e.isText(events, "a", st.First, 12, "after marks")
+		e.wantText(events, "a", st.First, 12, "after marks")
 	}
 }

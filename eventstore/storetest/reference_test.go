@@ -11,17 +11,16 @@ import (
 	"github.com/rejoin-mcp/rejoin/eventstore"
 )
 
-// reference is the contract in as few lines as it takes: what a process has of it. It passes the exam, and with a
-// flaw it must not.
+// reference is the contract in as few lines as possible. It passes the exam; with a flaw it must not.
 type reference struct {
 	mu    sync.Mutex
 	logs  map[string]*refLog
-	order []*refLog // by their first append
+	order []*refLog // in the order of their first appends
 	limit int       // bytes of a session's events; 0: none
 	flaw  string
 }
 
-// client is what one process opens.
+// client is a store that a process has opened.
 type client struct {
 	ref    *reference
 	closed bool
@@ -153,7 +152,7 @@ func (h *refHandle) Append(ctx context.Context, seq uint64, data []byte, seal bo
 	case l.sealed && !r.has("appends after the seal"):
 		return eventstore.ErrSealed
 	case seq > last+1 && r.has("takes gaps"), seq <= last && r.has("takes old numbers"):
-	case seq > last+1 && last > 0 && !r.has("does not say where it stands"):
+	case seq > last+1 && last > 0 && !r.has("does not say how far it got"):
 		l.sealed = seal && r.has("seals what it refuses")
 		return &eventstore.BehindError{Last: last}
 	case seq != last+1 && last > 0:

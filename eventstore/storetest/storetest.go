@@ -8,18 +8,18 @@ import (
 	"github.com/rejoin-mcp/rejoin/eventstore"
 )
 
-// Features are the differences that are allowed. The zero value is a store that never runs out of room.
+// Features are the differences that the contract allows. The zero value is for a store that never runs out of room.
 type Features struct {
-	// Bounded: the store runs out of room, and evicts. Then the limit of one session must lie between 1 MiB and 16 MiB, if
-	// there is one for all of them it must be larger, and the exam also asks for what may never be evicted and for what
-	// must be. Without it no Append may fail with ErrFull.
+	// Bounded says that the store can run out of room, and evicts. Then one session's limit must be from 1 MiB to 16 MiB, and a
+	// limit for all sessions, if there is one, must be larger. The exam also tests what must be evicted and what must never be.
+	// If Bounded is false, no Append may return ErrFull.
 	Bounded bool
 }
 
-// patience is how long a test waits for what must happen. It is a deadline for a broken store, not a duration.
+// patience is the deadline of a rule. Only a broken store reaches it.
 const patience = 30 * time.Second
 
-// Run runs the exam. open returns an empty store; Run closes it. Each rule opens one of its own.
+// Run runs the exam. open returns an empty store. Run opens one for each rule, and closes it.
 func Run(t *testing.T, f Features, open func(t testing.TB) eventstore.Store) {
 	t.Helper()
 	for _, r := range rules {
@@ -31,7 +31,7 @@ func Run(t *testing.T, f Features, open func(t testing.TB) eventstore.Store) {
 	}
 }
 
-// rule is one clause of the contract.
+// rule is the test of one clause of the contract.
 type rule struct {
 	name  string
 	needs needs
@@ -92,7 +92,7 @@ func (r rule) try(t testing.TB, f Features, open func(t testing.TB) eventstore.S
 	r.test(e)
 }
 
-// exam is one rule being tested.
+// exam is one run of a rule.
 type exam struct {
 	testing.TB
 	Features

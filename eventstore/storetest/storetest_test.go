@@ -29,7 +29,7 @@ func TestReferencePasses(t *testing.T) {
 	}
 }
 
-// TestFlawsAreFound breaks one rule at a time: the exam has to notice, at the place that names it.
+// TestFlawsAreFound breaks one rule at a time. The rule's own test must notice.
 func TestFlawsAreFound(t *testing.T) {
 	for flaw, clause := range map[string]string{
 		"forgets the seal":                       "seal",
@@ -43,7 +43,7 @@ func TestFlawsAreFound(t *testing.T) {
 		"takes old numbers":                      "sequence",
 		"begins anywhere":                        "sequence",
 		"takes the unknown for dropped":          "sequence",
-		"does not say where it stands":           "sequence",
+		"does not say how far it got":            "sequence",
 		"seals what it refuses":                  "catch up",
 		"two handles, two logs":                  "one log per name",
 		"knows the last handle only":             "handles of many names",
@@ -84,7 +84,7 @@ func TestFlawsAreFound(t *testing.T) {
 	}
 }
 
-// TestEveryRuleCanFail keeps the table above complete: a store that works in no way passes no rule.
+// TestEveryRuleCanFail checks that a store that does nothing fails every rule.
 func TestEveryRuleCanFail(t *testing.T) {
 	f, _ := subject(1<<20, "")
 	for _, r := range rules {
@@ -95,7 +95,7 @@ func TestEveryRuleCanFail(t *testing.T) {
 	}
 }
 
-// dead is a store in name only.
+// dead is a store that does nothing.
 type dead struct{ eventstore.Store }
 
 func (dead) Log(eventstore.Key) eventstore.Log         { return dead{} }
@@ -132,7 +132,7 @@ func TestSkipsSayWhy(t *testing.T) {
 	}
 }
 
-// attempt runs one rule and returns what it complained about.
+// attempt runs one rule and returns its complaints.
 func attempt(r rule, f Features, open func(testing.TB) eventstore.Store) string {
 	rec := &recorder{}
 	done := make(chan struct{})
@@ -149,7 +149,7 @@ func attempt(r rule, f Features, open func(testing.TB) eventstore.Store) string 
 	return strings.Join(rec.complaints, "; ")
 }
 
-// recorder is a testing.TB that notes failures.
+// recorder is a testing.TB that records failures.
 type recorder struct {
 	testing.TB
 	mu         sync.Mutex

@@ -2,8 +2,8 @@
 //
 //	CLIENT_SECRET=… go run ./examples/client -id me -token-url https://auth.example/token https://mcp.example/mcp long_job
 //
-// The token is fetched when it is needed and again when it expires, in the middle of a long call too: each poll has the one that is
-// valid then. With -resume it goes on with a call that an interrupt (Ctrl-C) has left.
+// The access token is fetched when it is needed, and again when it expires, also during a long call: each poll has a valid one. With -resume
+// it continues a call that was interrupted (Ctrl-C).
 package main
 
 import (
@@ -44,7 +44,7 @@ func main() {
 	}
 }
 
-// call calls a tool. When ctx ends, the call is left, and goes on at the server.
+// call calls a tool. When ctx ends, the client leaves the call, which goes on at the server.
 func call(ctx context.Context, auth *clientcredentials.Config, url, tool string, w io.Writer) error {
 	background := context.WithoutCancel(ctx)
 	s, err := client.Connect(ctx, url, client.Config{HTTP: auth.Client(background)})
@@ -66,7 +66,7 @@ func call(ctx context.Context, auth *clientcredentials.Config, url, tool string,
 	return errors.Join(err, s.Close(background))
 }
 
-// resume goes on with a call that was left.
+// resume continues a call that was left.
 func resume(ctx context.Context, auth *clientcredentials.Config, url, token string, w io.Writer) error {
 	background := context.WithoutCancel(ctx)
 	c, err := client.Resume(background, url, token, client.Config{HTTP: auth.Client(background)})
@@ -76,7 +76,7 @@ func resume(ctx context.Context, auth *clientcredentials.Config, url, token stri
 	return follow(ctx, c, w)
 }
 
-// follow prints what a call says, and its result or the token to go on with.
+// follow prints the messages of a call and its result, or the token to resume it with.
 func follow(ctx context.Context, c *client.Call, w io.Writer) error {
 	defer context.AfterFunc(ctx, func() { c.Leave() })()
 	for m := range c.Messages() {

@@ -19,7 +19,7 @@ import (
 	"github.com/rejoin-mcp/rejoin/client"
 )
 
-// site is an authorization server, whose tokens are good for one request each, and an MCP server that wants them.
+// site is an authorization server, whose tokens are valid for one request each, and an MCP server that requires them.
 type site struct {
 	auth clientcredentials.Config
 	url  string
@@ -41,7 +41,7 @@ func (s *site) token(w http.ResponseWriter, r *http.Request) {
 	fmt.Fprintf(w, `{"access_token":"token-%d","token_type":"Bearer","expires_in":1}`, s.issued)
 }
 
-// newest lets only the newest token in.
+// newest accepts only the newest token.
 func (s *site) newest(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		s.mu.Lock()
@@ -56,7 +56,7 @@ func (s *site) newest(next http.Handler) http.Handler {
 	})
 }
 
-// done is what the tools of these tests answer, as the client prints it.
+// done is the result of the tools of these tests, as the client prints it.
 const done = `{"content":[{"type":"text","text":"done"}]}` + "\n"
 
 func serve(t *testing.T, tool func(ctx context.Context, h *rejoin.Handle) (any, error)) *site {
@@ -81,7 +81,7 @@ func serve(t *testing.T, tool func(ctx context.Context, h *rejoin.Handle) (any, 
 	return s
 }
 
-// Each request of a call has a token that is valid at that moment, polls too.
+// Each request of a call has a token that is valid at that moment, also each poll.
 func TestALongCallOutlivesItsAccessTokens(t *testing.T) {
 	s := serve(t, func(ctx context.Context, h *rejoin.Handle) (any, error) {
 		_ = h.Progress(1, 2, "")
@@ -112,7 +112,7 @@ func TestAnInterruptLeavesTheCall(t *testing.T) {
 	require.JSONEq(t, done, rest.String())
 }
 
-// writer interrupts when something is written.
+// writer calls a function when something is written.
 type writer struct {
 	bytes.Buffer
 

@@ -24,12 +24,12 @@ import (
 	"github.com/rejoin-mcp/rejoin/examples/internal/demo"
 )
 
-// What MCP clients in web pages need. rejoin and the CORS middleware must agree on the origins: one is the MCP inspector's.
+// The CORS settings for MCP clients in web pages. rejoin and the CORS middleware must allow the same origins; this one is the MCP inspector's.
 var (
 	origins = []string{"http://localhost:6274"}
 	headers = []string{
 		"Content-Type", "Accept", "Authorization", "Mcp-Session-Id", "Mcp-Protocol-Version", "Last-Event-ID",
-		"Mcp-Method", "Mcp-Name", // of clients that ask first whether there is a newer era
+		"Mcp-Method", "Mcp-Name", // of clients that first try the modern era
 	}
 	methods = []string{http.MethodGet, http.MethodPost, http.MethodDelete}
 	exposed = []string{"Mcp-Session-Id", "WWW-Authenticate", "Retry-After"}
@@ -51,8 +51,8 @@ func main() {
 	}
 }
 
-// run serves until ctx ends. Then it takes nothing new, gives running calls ten seconds to end and their clients to fetch what
-// they are owed, and closes.
+// run serves until ctx ends. Then it accepts no new work, gives running calls and the clients that still have results to fetch ten seconds,
+// and closes.
 func run(ctx context.Context, ln net.Listener) error {
 	srv, err := rejoin.NewServer(demo.NewApp(userOf), rejoin.Config{
 		Policy:         rejoin.Policy{CloseAfter: 50 * time.Second}, // before a proxy gives up after a minute
@@ -92,7 +92,7 @@ func routes(srv *rejoin.Server) http.Handler {
 	return e
 }
 
-// auth lets those through who have a token of users, and says who they are.
+// auth accepts requests with a token of users, and keeps the user for userOf.
 func auth(users map[string]string) echo.MiddlewareFunc {
 	return func(next echo.HandlerFunc) echo.HandlerFunc {
 		return func(c echo.Context) error {
@@ -107,8 +107,8 @@ func auth(users map[string]string) echo.MiddlewareFunc {
 	}
 }
 
-// userOf works in the context that Config.Principal sees and in a tool's, also when the request is long over and echo has given
-// its echo.Context to another one.
+// userOf works in the context of Config.Principal and in a tool's, also long after the request, when echo uses its echo.Context for another
+// request.
 func userOf(ctx context.Context) string {
 	value, _ := echoadapter.Get(ctx, "user")
 	name, _ := value.(string)
@@ -119,9 +119,9 @@ func listSessions(c echo.Context) error {
 	return c.JSON(http.StatusOK, demo.Sessions(rejoin.ServerFromContext(c.Request().Context())))
 }
 
-// closeStream lets one client go; its call goes on.
+// closeStream disconnects the client of one stream; its call goes on.
 func closeStream(c echo.Context) error {
-	err := rejoin.ServerFromContext(c.Request().Context()).CloseStream(rejoin.Ref(c.QueryParam("stream")), 0)
+	err := rejoin.ServerFromContext(c.Request().Context()).CloseStream(rejoin.StreamRef(c.QueryParam("stream")), 0)
 	if err != nil {
 		return echo.NewHTTPError(demo.Status(err), err.Error())
 	}

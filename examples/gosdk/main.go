@@ -1,4 +1,4 @@
-// Command gosdk serves an MCP server that was written with the official Go SDK. Its tools, in server.go, are as they were.
+// Command gosdk serves an MCP server that was written with the official Go SDK. Its tools, in server.go, are unchanged.
 //
 //	go run ./examples/gosdk -addr 127.0.0.1:8080
 package main

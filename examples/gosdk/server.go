@@ -9,7 +9,7 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 )
 
-// Nothing in this file knows of rejoin: it is the server that was there before.
+// Nothing in this file uses rejoin: it is the server as it was before.
 
 type countArgs struct {
 	Text string `json:"text" jsonschema:"what to count the words of"`
@@ -33,7 +33,7 @@ func countWords(_ context.Context, _ *mcp.CallToolRequest, in countArgs) (*mcp.C
 	return text("%d words", len(strings.Fields(in.Text))), nil, nil
 }
 
-// reindex is the slow one.
+// reindex is the slow tool.
 func reindex(ctx context.Context, req *mcp.CallToolRequest, in slowArgs) (*mcp.CallToolResult, any, error) {
 	if err := work(ctx, req, in.Seconds, nil); err != nil {
 		return nil, nil, err
@@ -55,7 +55,7 @@ func forget(ctx context.Context, req *mcp.CallToolRequest, _ none) (*mcp.CallToo
 	return text("thrown away"), nil, nil
 }
 
-// work stands for what takes time: four steps, with progress before each. after, if there is one, is told of each report.
+// work stands for slow work: four steps, with a progress notification before each. after, if not nil, is called after each notification.
 func work(ctx context.Context, req *mcp.CallToolRequest, seconds float64, after func(step int)) error {
 	const steps = 4
 	for step := range steps {

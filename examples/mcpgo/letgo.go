@@ -9,13 +9,13 @@ import (
 	"github.com/rejoin-mcp/rejoin"
 )
 
-// addLetGo adds a tool that knows better than a timer when its client may go. No other tool needs to.
+// addLetGo adds a tool that disconnects its client itself, at a better time than a timer would. Other tools need not do that.
 func addLetGo(s *server.MCPServer) {
 	s.AddTool(mcp.NewTool("export", mcp.WithDescription("Lets its client go at once, and works on."),
 		mcp.WithNumber("seconds", mcp.Required(), mcp.Description("how long it takes"))), export)
 }
 
-// export lets go through rejoin, which works at any depth that has the context.
+// export uses rejoin's handle, which any function can get from the context.
 func export(ctx context.Context, request mcp.CallToolRequest) (*mcp.CallToolResult, error) {
 	err := work(ctx, request, func(step int) {
 		if step == 0 {

@@ -1,4 +1,4 @@
-// Command mcpgo serves an MCP server that was written with mcp-go. Its tools, in server.go, are as they were.
+// Command mcpgo serves an MCP server that was written with mcp-go. Its tools, in server.go, are unchanged.
 //
 //	go run ./examples/mcpgo -addr 127.0.0.1:8080
 package main

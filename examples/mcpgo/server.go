@@ -10,7 +10,7 @@ import (
 	"github.com/mark3labs/mcp-go/server"
 )
 
-// Nothing in this file knows of rejoin: it is the server that was there before.
+// Nothing in this file uses rejoin: it is the server as it was before.
 
 func newServer() *server.MCPServer {
 	s := server.NewMCPServer("library", "1.0.0", server.WithToolCapabilities(false), server.WithElicitation())
@@ -30,7 +30,7 @@ func countWords(_ context.Context, request mcp.CallToolRequest) (*mcp.CallToolRe
 	return mcp.NewToolResultText(fmt.Sprintf("%d words", len(strings.Fields(text)))), nil
 }
 
-// reindex is the slow one.
+// reindex is the slow tool.
 func reindex(ctx context.Context, request mcp.CallToolRequest) (*mcp.CallToolResult, error) {
 	if err := work(ctx, request, nil); err != nil {
 		return nil, err
@@ -52,7 +52,7 @@ func forget(ctx context.Context, _ mcp.CallToolRequest) (*mcp.CallToolResult, er
 	return mcp.NewToolResultText("thrown away"), nil
 }
 
-// work stands for what takes time: four steps, with progress before each. after, if there is one, is told of each report.
+// work stands for slow work: four steps, with a progress notification before each. after, if not nil, is called after each notification.
 func work(ctx context.Context, request mcp.CallToolRequest, after func(step int)) error {
 	const steps = 4
 	seconds, err := request.RequireFloat("seconds")

@@ -4,11 +4,10 @@
 //	go run ./examples/quickstart -serve        # the server alone, for any MCP client
 //	go run ./examples/quickstart -router gin   # either of them on another router: chi, echo, gin or stdlib
 //
-// A tool reports progress, closes its stream three times and works on while its client is away. The client comes back when it
-// was told to, with the id of the last event that it saw. The exit code is 0 only if each event came once, in order, and the
-// result last.
+// A tool reports progress, closes its stream three times, and works on while its client is disconnected. The client polls when it was told to,
+// with the id of the last event that it got. The exit code is 0 only if each event came once, in order, and the result last.
 //
-// It needs net/http and nothing else. With -router it builds and runs the command in the folder of that name, which needs that router.
+// It needs only net/http. With -router it builds and runs the command in the folder of that name, which needs that router.
 //
-// internal/show/server.go is the part to copy, with your router's function in main.go, or chi/main.go and so on.
+// To start your own server, copy internal/show/server.go and the function mount of main.go, or of your router's main.go.
 package main

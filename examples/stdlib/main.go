@@ -24,12 +24,12 @@ import (
 	"github.com/rejoin-mcp/rejoin/examples/internal/demo"
 )
 
-// What MCP clients in web pages need. rejoin and the CORS middleware must agree on the origins: one is the MCP inspector's.
+// The CORS settings for MCP clients in web pages. rejoin and the CORS middleware must allow the same origins; this one is the MCP inspector's.
 var (
 	origins = []string{"http://localhost:6274"}
 	headers = []string{
 		"Content-Type", "Accept", "Authorization", "Mcp-Session-Id", "Mcp-Protocol-Version", "Last-Event-ID",
-		"Mcp-Method", "Mcp-Name", // of clients that ask first whether there is a newer era
+		"Mcp-Method", "Mcp-Name", // of clients that first try the modern era
 	}
 	methods = []string{http.MethodGet, http.MethodPost, http.MethodDelete}
 	exposed = []string{"Mcp-Session-Id", "WWW-Authenticate", "Retry-After"}
@@ -51,8 +51,8 @@ func main() {
 	}
 }
 
-// run serves until ctx ends. Then it takes nothing new, gives running calls ten seconds to end and their clients to fetch what
-// they are owed, and closes.
+// run serves until ctx ends. Then it accepts no new work, gives running calls and the clients that still have results to fetch ten seconds,
+// and closes.
 func run(ctx context.Context, ln net.Listener) error {
 	srv, err := rejoin.NewServer(demo.NewApp(userOf), rejoin.Config{
 		Policy:         rejoin.Policy{CloseAfter: 50 * time.Second}, // before a proxy gives up after a minute
@@ -94,7 +94,7 @@ func routes(srv *rejoin.Server) http.Handler {
 	return logged(browsers.Handler(mux))
 }
 
-// logged leaves w as it is: one that wraps it must have an Unwrap method, or nothing can be streamed.
+// logged does not wrap w. A wrapper must have an Unwrap method; otherwise nothing can be streamed.
 func logged(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		start := time.Now()
@@ -105,7 +105,7 @@ func logged(next http.Handler) http.Handler {
 
 type userKey struct{}
 
-// auth lets those through who have a token of users, and says who they are.
+// auth accepts requests with a token of users, and puts the user into the request's context.
 func auth(users map[string]string, next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		name, ok := demo.UserOf(r, users)
@@ -118,7 +118,7 @@ func auth(users map[string]string, next http.Handler) http.Handler {
 	})
 }
 
-// userOf works in a request's context and in a tool's, also when the request is long over.
+// userOf returns the user of a request's context or of a tool's, also long after the request.
 func userOf(ctx context.Context) string {
 	name, _ := ctx.Value(userKey{}).(string)
 	return name
@@ -131,9 +131,9 @@ func listSessions(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// closeStream lets one client go; its call goes on.
+// closeStream disconnects the client of one stream; its call goes on.
 func closeStream(w http.ResponseWriter, r *http.Request) {
-	err := rejoin.ServerFromContext(r.Context()).CloseStream(rejoin.Ref(r.FormValue("stream")), 0)
+	err := rejoin.ServerFromContext(r.Context()).CloseStream(rejoin.StreamRef(r.FormValue("stream")), 0)
 	if err != nil {
 		http.Error(w, err.Error(), demo.Status(err))
 		return

@@ -19,23 +19,23 @@ import (
 
 // user is a client that is connected through nginx.
 type user interface {
-	// call calls the tool. What it says on the way goes to heard.
+	// call calls the tool and returns the text of its result. heard gets the messages of its progress.
 	call(ctx context.Context, heard func(message string)) (string, error)
 }
 
-// users are the kinds of client. told gets what is said outside of calls.
+// users are the kinds of client. told gets log messages that come outside of calls.
 var users = map[string]func(t *testing.T, n *nginx, told func(message string)) user{
 	"package client": func(t *testing.T, n *nginx, told func(string)) user { return connect(t, n, told) },
 	"go-sdk":         connectGoSDK,
 }
 
-// ours is package client with a record of the wire.
-type ours struct {
+// packageClient is a session of package client with a record of its trace.
+type packageClient struct {
 	*client.Session
 	wire *record
 }
 
-func connect(t *testing.T, n *nginx, told func(string)) ours {
+func connect(t *testing.T, n *nginx, told func(string)) packageClient {
 	t.Helper()
 	wire := &record{changed: make(chan struct{})}
 	cfg := client.Config{
@@ -51,10 +51,10 @@ func connect(t *testing.T, n *nginx, told func(string)) ours {
 	s, err := client.Connect(deadline(t), n.URL, cfg)
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, s.Close(context.WithoutCancel(t.Context()))) })
-	return ours{s, wire}
+	return packageClient{s, wire}
 }
 
-func (u ours) call(ctx context.Context, heard func(string)) (string, error) {
+func (u packageClient) call(ctx context.Context, heard func(string)) (string, error) {
 	c, err := u.Start(ctx, "tools/call", map[string]any{
 		"name": "work", "arguments": map[string]any{}, "_meta": map[string]any{"progressToken": "t"},
 	})
@@ -73,15 +73,15 @@ func (u ours) call(ctx context.Context, heard func(string)) (string, error) {
 	return result.Content[0].Text, nil
 }
 
-// theirs is the official client.
-type theirs struct {
+// goSDKClient is a session of the official Go client.
+type goSDKClient struct {
 	*mcp.ClientSession
-	heard *sink
+	heard *messageTarget
 }
 
 func connectGoSDK(t *testing.T, n *nginx, told func(string)) user {
 	t.Helper()
-	heard := &sink{}
+	heard := &messageTarget{}
 	c := mcp.NewClient(&mcp.Implementation{Name: "test", Version: "1"}, &mcp.ClientOptions{
 		ProgressNotificationHandler: func(_ context.Context, r *mcp.ProgressNotificationClientRequest) { heard.put(r.Params.Message) },
 		LoggingMessageHandler: func(_ context.Context, r *mcp.LoggingMessageRequest) {
@@ -93,10 +93,10 @@ func connectGoSDK(t *testing.T, n *nginx, told func(string)) user {
 	s, err := c.Connect(deadline(t), &mcp.StreamableClientTransport{Endpoint: n.URL, HTTPClient: n.Client}, nil)
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, s.Close()) })
-	return theirs{s, heard}
+	return goSDKClient{s, heard}
 }
 
-func (u theirs) call(ctx context.Context, heard func(string)) (string, error) {
+func (u goSDKClient) call(ctx context.Context, heard func(string)) (string, error) {
 	u.heard.set(heard)
 	params := &mcp.CallToolParams{Name: "work"}
 	params.SetProgressToken("t")
@@ -107,26 +107,26 @@ func (u theirs) call(ctx context.Context, heard func(string)) (string, error) {
 	return result.Content[0].(*mcp.TextContent).Text, nil
 }
 
-// sink is where messages go.
-type sink struct {
+// messageTarget passes messages on to a function that can be changed.
+type messageTarget struct {
 	mu sync.Mutex
 	to func(string)
 }
 
-func (s *sink) set(to func(string)) {
+func (s *messageTarget) set(to func(string)) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.to = to
 }
 
-func (s *sink) put(message string) {
+func (s *messageTarget) put(message string) {
 	s.mu.Lock()
 	to := s.to
 	s.mu.Unlock()
 	to(message)
 }
 
-// record is what happened on the wire.
+// record keeps trace events.
 type record struct {
 	mu      sync.Mutex
 	all     []client.TraceEvent
@@ -147,7 +147,7 @@ func (r *record) list(want func(client.TraceEvent) bool) (found []client.TraceEv
 	return slices.DeleteFunc(slices.Clone(r.all), func(e client.TraceEvent) bool { return !want(e) }), r.changed
 }
 
-// wait returns once there are so many, or ctx's error.
+// wait waits until there are count such events, or returns the cause of ctx's end.
 func (r *record) wait(ctx context.Context, count int, want func(client.TraceEvent) bool) error {
 	for {
 		found, changed := r.list(want)
@@ -162,17 +162,17 @@ func (r *record) wait(ctx context.Context, count int, want func(client.TraceEven
 	}
 }
 
-// polls are those of a call (the standalone stream's is asked for without one).
+// polls matches the polls of a stream: GETs with an event id.
 func polls(stream string) func(client.TraceEvent) bool {
 	return func(e client.TraceEvent) bool {
 		return e.Kind == client.TracePoll && e.Stream == stream && e.EventID != ""
 	}
 }
 
-// broken are connections that did not end cleanly.
+// broken matches connections that did not end cleanly.
 func broken(e client.TraceEvent) bool { return e.Kind == client.TraceEnd && e.Err != nil }
 
-// deadline is a context for what is waited for.
+// deadline is a context with the deadline of a wait.
 func deadline(t *testing.T) context.Context {
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	t.Cleanup(cancel)

@@ -14,15 +14,16 @@ import (
 	"github.com/rejoin-mcp/rejoin/client"
 )
 
-// Without CloseAfter a proxy cuts a silent call off, and its client gets the rest all the same: it has had an event id from the beginning.
+// Without CloseAfter a proxy cuts off a call that sends nothing for long. Its client still gets the rest, since it got an event id at the
+// beginning.
 func TestACallThatWasCutIsResumed(t *testing.T) {
 	t.Parallel()
-	for kind, house := range houses {
+	for kind, newApp := range apps {
 		for _, f := range fronts() {
 			t.Run(kind+", "+f.name, func(t *testing.T) {
 				t.Parallel()
 				cut, back := make(chan struct{}), make(chan struct{})
-				srv, address := serve(t, house(func(ctx context.Context, say func(string) error) (string, error) {
+				srv, address := serve(t, newApp(func(ctx context.Context, say func(string) error) (string, error) {
 					if err := say("before"); err != nil {
 						return "", err
 					}
@@ -59,13 +60,13 @@ func TestACallThatWasCutIsResumed(t *testing.T) {
 	}
 }
 
-func (u ours) ends() []client.TraceEvent {
+func (u packageClient) ends() []client.TraceEvent {
 	all, _ := u.wire.list(broken)
 	return all
 }
 
-// Where there is no stream, there is nothing to resume: in mode JSON a call longer than the proxy's limit is 504, and its client cannot know
-// what became of it.
+// Without a stream there is nothing to resume: in mode JSON a call longer than the proxy's limit gets 504, and its client cannot know what
+// became of it.
 func TestAPlainAnswerIsLostBehindALimit(t *testing.T) {
 	t.Parallel()
 	for _, f := range fronts() {
@@ -74,7 +75,7 @@ func TestAPlainAnswerIsLostBehindALimit(t *testing.T) {
 			lost := make(chan struct{})
 			_, address := serve(t, own(func(ctx context.Context, _ func(string) error) (string, error) {
 				return "done", hold(ctx, lost)
-			}), rejoin.Config{Policy: rejoin.Policy{Mode: rejoin.JSON}})
+			}), rejoin.Config{Policy: rejoin.Policy{Mode: rejoin.ModeJSON}})
 			n := run(t, address, f, settings{})
 			answer := post(t, n, open(t, n), request)
 			close(lost)

@@ -1,5 +1,5 @@
-// Package proxy tests rejoin behind a real proxy: nginx, with buffering and compression on and a time-out of two seconds. It holds what
-// docs/proxies.md says of nginx, whose configuration it runs.
+// Package proxy tests rejoin behind a real proxy: nginx, with buffering and compression on and a time-out of two seconds. It tests what
+// docs/proxies.md says about nginx, with the configuration of that page.
 //
 // nginx is not needed for `go test work`: `make proxy` runs these tests, with the build tag nginx.
 package proxy

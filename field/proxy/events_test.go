@@ -17,7 +17,7 @@ import (
 	"github.com/rejoin-mcp/rejoin"
 )
 
-// message is one of a client of no SDK.
+// message is a request as a client without an SDK sends it.
 func message(t *testing.T, n *nginx, method, session, body string) *http.Request {
 	t.Helper()
 	r, err := http.NewRequestWithContext(deadline(t), method, n.URL, strings.NewReader(body))
@@ -63,8 +63,8 @@ func open(t *testing.T, n *nginx) (session string) {
 	return answer.Header.Get("Mcp-Session-Id")
 }
 
-// A proxy that buffers and compresses hands each event on at once: the tool sends one, and the next when the client has seen it. All come in
-// the answer to the POST.
+// A proxy that buffers and compresses passes each event on at once: the tool sends the next event only when the client has read the one
+// before. All events come in the answer to the POST.
 func TestEventsPassABufferingProxyAtOnce(t *testing.T) {
 	t.Parallel()
 	for _, f := range fronts() {
@@ -84,7 +84,7 @@ func TestEventsPassABufferingProxyAtOnce(t *testing.T) {
 			})
 		}
 	}
-	// nginx keeps X-Accel-Buffering to itself, unless it is told to pass it on to the next nginx.
+	// nginx does not pass X-Accel-Buffering on to the next nginx, unless it is configured to.
 	t.Run("two in a row", func(t *testing.T) {
 		t.Parallel()
 		app, seen := stepByStep()
@@ -98,7 +98,7 @@ func TestEventsPassABufferingProxyAtOnce(t *testing.T) {
 
 const steps = 20
 
-// stepByStep is a server whose tool goes on when each of its messages has been seen.
+// stepByStep is an app whose tool waits after each message until the test has seen it.
 func stepByStep() (app rejoin.App, seen chan struct{}) {
 	seen = make(chan struct{})
 	return own(func(ctx context.Context, say func(string) error) (string, error) {
@@ -123,21 +123,20 @@ func requireStepByStep(t *testing.T, answer *http.Response, seen chan<- struct{}
 	await(t, lines, `"text":"done"`)
 }
 
-// The test above can fail: a proxy that takes no notice of X-Accel-Buffering, or does not see it, keeps events to itself until the answer
-// ends.
+// The test above can fail: a proxy that ignores X-Accel-Buffering, or does not get it, holds events back until the answer ends.
 func TestABufferingProxyKeepsEventsElse(t *testing.T) {
 	t.Parallel()
 	for _, f := range fronts() {
 		for _, version := range []string{"compressed", "plain"} {
 			if version == "plain" && f.name != plain.name {
-				continue // what comes in chunks nginx hands on by the chunk, unless it compresses it
+				continue // nginx passes each chunk on, unless it compresses
 			}
 			t.Run(f.name+", "+version, func(t *testing.T) {
 				t.Parallel()
-				deaf := f
-				deaf.location += " proxy_ignore_headers X-Accel-Buffering;"
+				ignoring := f
+				ignoring.location += " proxy_ignore_headers X-Accel-Buffering;"
 				requireKept(t, func(address string) *nginx {
-					n := run(t, address, deaf, settings{limit: patience})
+					n := run(t, address, ignoring, settings{limit: patience})
 					n.Client.Transport.(*http.Transport).DisableCompression = version == "plain"
 					return n
 				})
@@ -171,11 +170,11 @@ func requireKept(t *testing.T, front func(address string) *nginx) {
 	}()
 	receive(t, said)
 	var heard <-chan string
-	for range 100 { // round trips through the same nginx
+	for range 100 { // round trips through the same nginx give the event time to arrive
 		_, err := io.Copy(io.Discard, post(t, n, session, unknown).Body)
 		require.NoError(t, err)
 		select {
-		case answer := <-answers: // the head may come
+		case answer := <-answers: // the head may come before the end
 			defer answer.Body.Close()
 			heard = lines(t, answer.Body)
 		case line := <-heard:
@@ -193,7 +192,7 @@ func requireKept(t *testing.T, front func(address string) *nginx) {
 	await(t, heard, "done")
 }
 
-// lines are what a body brings, as it comes.
+// lines returns the lines of a body as they come.
 func lines(t *testing.T, body io.Reader) <-chan string {
 	out := make(chan string)
 	ctx := t.Context()
@@ -210,7 +209,7 @@ func lines(t *testing.T, body io.Reader) <-chan string {
 	return out
 }
 
-// await reads up to a line with a text in it.
+// await reads up to a line that contains text.
 func await(t *testing.T, lines <-chan string, text string) {
 	t.Helper()
 	for limit := time.After(patience); ; {

@@ -16,8 +16,8 @@ import (
 	"github.com/rejoin-mcp/rejoin"
 )
 
-// The standalone stream stays open behind a proxy that cuts what is idle for two seconds, with KeepAlive below that. This takes four real
-// seconds. A machine that stands still for a second may be cut off, so there are some tries.
+// With KeepAlive below two seconds the standalone stream is not cut by a proxy that cuts connections which are idle for two seconds. The
+// test takes four seconds of real time. The machine may be too slow for a second, so there are several tries.
 func TestKeepAliveKeepsAnIdleStreamOpen(t *testing.T) {
 	t.Parallel()
 	for _, f := range fronts() {
@@ -46,8 +46,8 @@ func TestKeepAliveKeepsAnIdleStreamOpen(t *testing.T) {
 	}
 }
 
-// With KeepAlive above the limit the standalone stream is cut off, again and again, and nothing is lost: the client comes back for what was
-// said meanwhile, and its session goes on.
+// With KeepAlive above the limit the standalone stream is cut again and again, and nothing is lost: the client resumes it, gets what was
+// sent meanwhile, and keeps its session.
 func TestAnIdleStreamThatIsCutIsResumed(t *testing.T) {
 	t.Parallel()
 	for _, f := range fronts() {

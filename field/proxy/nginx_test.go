@@ -25,17 +25,17 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// patience is the deadline of everything that is waited for, far beyond what it takes.
+// patience is the deadline of everything that a test waits for. It is far beyond what that takes.
 const patience = time.Minute
 
-// front is one way to set nginx up before a server. Buffering and compression are on in all of them.
+// front is one configuration of nginx in front of a server. All of them buffer and compress.
 type front struct {
 	name     string
-	tls      bool   // HTTP/2 on TLS; else HTTP/1.1
-	location string // what stands in it, beside proxy_pass
+	tls      bool   // HTTP/2 over TLS; otherwise HTTP/1.1
+	location string // the directives of the location, besides proxy_pass
 }
 
-// The upstream version is 1.0 by default before nginx 1.29.7: said here, so that it is tested with newer ones too.
+// Before nginx 1.29.7 the upstream version is 1.0 by default. It is set explicitly, to be tested with newer releases too.
 var (
 	plain = front{name: "upstream 1.0", location: "proxy_http_version 1.0;"}
 	kept  = front{name: "upstream 1.1 kept alive", location: `proxy_http_version 1.1; proxy_set_header Connection "";`}
@@ -44,7 +44,7 @@ var (
 
 func fronts() []front { return []front{plain, kept, http2} }
 
-// TestMain lets all tests run at a time: what they do is wait.
+// TestMain lets all tests run in parallel: they mostly wait.
 func TestMain(m *testing.M) {
 	flag.Parse()
 	if err := flag.Set("test.parallel", "64"); err != nil {
@@ -63,15 +63,15 @@ type nginx struct {
 	conf string
 }
 
-// settings are what tests change. Each has a default.
+// settings are the parts of the configuration that tests change. Each has a default.
 type settings struct {
 	limit    time.Duration // proxy_read_timeout; 2 s
-	server   string        // directives of the server
-	main     string        // directives of the whole
-	location string        // the whole location, and upstream; %s is the address of the server behind
+	server   string        // directives of the server block
+	main     string        // directives of the main context
+	location string        // the server and upstream blocks; %s is the address of the backend
 }
 
-// run starts nginx in front of the server at an address, in the foreground, and ends it with the test.
+// run starts nginx in front of the backend, and ends it with the test.
 func run(t *testing.T, backend string, f front, s settings) *nginx {
 	t.Helper()
 	binary, err := exec.LookPath("nginx")
@@ -82,7 +82,7 @@ func run(t *testing.T, backend string, f front, s settings) *nginx {
 	require.NoError(t, err, "these tests need nginx: apt-get install nginx-light")
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)
-	// nginx takes the socket over: nobody else can get its port meanwhile, and who connects before nginx is up waits in its queue.
+	// nginx inherits the socket. So no other process can get its port, and a client that connects before nginx runs waits in its queue.
 	socket, err := l.(*net.TCPListener).File()
 	require.NoError(t, err)
 	defer socket.Close()
@@ -103,7 +103,7 @@ func run(t *testing.T, backend string, f front, s settings) *nginx {
 	n.cmd.Env = append(os.Environ(), "NGINX=3;")
 	n.cmd.ExtraFiles = []*os.File{socket}
 	require.NoError(t, n.cmd.Start())
-	// Starting it made the socket a blocking one, and nginx takes that for granted: two workers, and one would hang in accept.
+	// Starting the process made the socket blocking, and nginx does not change that: one of two workers would hang in accept.
 	raw, err := socket.SyscallConn()
 	require.NoError(t, err)
 	require.NoError(t, raw.Control(func(fd uintptr) { require.NoError(t, syscall.SetNonblock(int(fd), true)) }))
@@ -135,7 +135,7 @@ func (n *nginx) write(t *testing.T, backend, listen string, f front, s settings)
 	}
 	s.location = strings.ReplaceAll(s.location, "%s", backend)
 	user := ""
-	if os.Geteuid() == 0 { // else the workers are somebody who cannot enter the test's folder
+	if os.Geteuid() == 0 { // by default the workers' user cannot read the test's folder
 		user = "user root;"
 	}
 	conf := filepath.Join(n.dir, "nginx.conf")
@@ -155,7 +155,7 @@ proxy_read_timeout %[3]dms;
 	return conf
 }
 
-// certify makes a certificate of its own for the address.
+// certify makes a self-signed certificate for the address, and returns a pool with it.
 func (n *nginx) certify(t *testing.T) *x509.CertPool {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	require.NoError(t, err)
@@ -185,17 +185,17 @@ func (n *nginx) address() string {
 	return strings.TrimSuffix(rest, "/mcp")
 }
 
-// log is what nginx has to say.
+// log returns the error log.
 func (n *nginx) log(t *testing.T) string {
 	text, err := os.ReadFile(filepath.Join(n.dir, "error.log"))
 	require.NoError(t, err)
 	return string(text)
 }
 
-// cuts counts the answers that nginx gave up because nothing came for longer than the limit.
+// cuts counts the answers that nginx cut because nothing came for longer than the limit.
 func (n *nginx) cuts(t *testing.T) int { return strings.Count(n.log(t), "upstream timed out") }
 
-// reload makes nginx read its configuration again, in which the header Generation is new, and returns when answers have that.
+// reload replaces before by after in the configuration, which changes the header Generation, and returns when answers have the new one.
 func (n *nginx) reload(t *testing.T, before, after string) {
 	path := filepath.Join(n.dir, "server.conf")
 	text, err := os.ReadFile(path)

@@ -15,7 +15,7 @@ import (
 	"github.com/rejoin-mcp/rejoin"
 )
 
-// The configuration on the page works as it stands there, but for addresses, certificates and the time-out.
+// The configuration on the page works. The test changes only addresses, certificates and the time-out.
 func TestTheConfigurationOfThePage(t *testing.T) {
 	t.Parallel()
 	page, err := os.ReadFile("../../docs/proxies.md")

@@ -13,8 +13,8 @@ import (
 	"github.com/rejoin-mcp/rejoin/client"
 )
 
-// A proxy that is reloaded in the middle of a call finishes what it has begun: by default it does so for as long as that takes, and the call
-// notices nothing; with worker_shutdown_timeout it cuts the call off, and its client comes back by way of the new workers.
+// A proxy that is reloaded during a call finishes its connections: by default without a limit, and the call notices nothing. With
+// worker_shutdown_timeout it cuts the call off, and the client resumes it through the new workers.
 func TestAProxyIsReloadedInTheMiddleOfACall(t *testing.T) {
 	t.Parallel()
 	for _, f := range fronts() {

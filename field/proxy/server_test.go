@@ -20,11 +20,11 @@ import (
 	"github.com/rejoin-mcp/rejoin/bridge/mcpgo"
 )
 
-// work is the one tool of a server, which knows nothing of connections: say reports progress, and what it returns is the result.
+// work is the only tool of a server. It does not know about connections: say reports progress, and the result is the text of the result.
 type work func(ctx context.Context, say func(message string) error) (string, error)
 
-// houses are the kinds of server, each with that tool.
-var houses = map[string]func(work) rejoin.App{"own handler": own, "go-sdk": goSDK, "mcp-go": mcpGo}
+// apps are the kinds of app, each with that tool.
+var apps = map[string]func(work) rejoin.App{"own handler": own, "go-sdk": goSDK, "mcp-go": mcpGo}
 
 func own(w work) rejoin.App {
 	info := rejoin.Info{Name: "test", Version: "1", Capabilities: map[string]any{"tools": struct{}{}, "logging": struct{}{}}}
@@ -75,7 +75,7 @@ func mcpGo(w work) rejoin.App {
 	return mcpgo.New(s)
 }
 
-// hold makes a tool wait for something that the test does.
+// hold waits until the test closes a channel or sends on it.
 func hold(ctx context.Context, until <-chan struct{}) error {
 	select {
 	case <-until:

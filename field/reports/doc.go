@@ -1,3 +1,3 @@
-// Package reports tests what people who run such servers have reported, where it takes routers, middleware or an SDK to see it:
-// docs/field-reports.md names all rows and their tests.
+// Package reports tests problems that operators of such servers have reported, if a test needs routers, middleware or an SDK.
+// docs/field-reports.md lists all reports with their tests.
 package reports

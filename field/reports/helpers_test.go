@@ -36,7 +36,7 @@ const (
 	call       = `{"jsonrpc":"2.0","id":3,"method":"tools/call","params":{"name":"x"}}`
 )
 
-// routers mount a server at /mcp in the plainest way that each has.
+// routers mount a server at /mcp, each in the simplest way that it has.
 var routers = map[string]func(*rejoin.Server) http.Handler{
 	"net/http": func(s *rejoin.Server) http.Handler {
 		mux := http.NewServeMux()
@@ -60,7 +60,7 @@ var routers = map[string]func(*rejoin.Server) http.Handler{
 	},
 }
 
-// onEachRouter runs a test in virtual time for each of them.
+// onEachRouter runs a test in virtual time for each router.
 func onEachRouter(t *testing.T, f func(t *testing.T, mount func(*rejoin.Server) http.Handler)) {
 	t.Helper()
 	for name, mount := range routers {
@@ -70,7 +70,7 @@ func onEachRouter(t *testing.T, f func(t *testing.T, mount func(*rejoin.Server) 
 	}
 }
 
-// slow is an app whose tools say that they have begun, and return after a minute.
+// slow is an app whose tools report progress once, and return after a minute.
 func slow() rejoin.App {
 	return rejoin.NewApp(rejoin.Info{Name: "slow", Version: "1"}, func(ctx context.Context, _ *rejoin.Request) (any, error) {
 		if err := rejoin.HandleFromContext(ctx).Notify("notifications/begun", nil); err != nil {
@@ -85,7 +85,7 @@ func slow() rejoin.App {
 	})
 }
 
-// newServer is a server that ends with the test.
+// newServer makes a server that is closed when the test ends.
 func newServer(t *testing.T, app rejoin.App, cfg rejoin.Config) *rejoin.Server {
 	t.Helper()
 	s, err := rejoin.NewServer(app, cfg)
@@ -111,7 +111,7 @@ func message(t *testing.T, method, url, body string, header ...string) *http.Req
 	return r
 }
 
-// goroutines are the stacks of what runs in this bubble, when all of it has come to rest.
+// goroutines waits until all goroutines of this bubble are blocked, and returns their stacks.
 func goroutines() []string {
 	synctest.Wait()
 	buf := make([]byte, 4<<20)

@@ -14,14 +14,14 @@ import (
 	"github.com/rejoin-mcp/rejoin/rejointest"
 )
 
-// A proxy on the same machine sends its own host to a loopback address. One list says which are allowed, for both eras, and no SDK behind
-// checks again and refuses what was let in; everything else is refused with the option's name. On real sockets: the check goes by the
-// address that a request came to.
+// A proxy on the same machine sends its own host to a loopback address. Config.AllowedHosts lists the hosts that are allowed, for both eras.
+// No SDK behind rejoin refuses them again. Every other host is refused, and the refusal names the option. The test uses real sockets, because
+// the check depends on the address that a request came to.
 func TestTheListOfHostsIsTheOnlyCheck(t *testing.T) {
 	for sdk, app := range apps {
 		for name, mount := range routers {
 			t.Run(sdk+", "+name, func(t *testing.T) {
-				s := newServer(t, app(), rejoin.Config{Eras: rejoin.Both, AllowedHosts: []string{"mcp.example", "10.1.2.3"}})
+				s := newServer(t, app(), rejoin.Config{Eras: rejoin.EraBoth, AllowedHosts: []string{"mcp.example", "10.1.2.3"}})
 				web := httptest.NewServer(mount(s))
 				defer web.Close()
 				at, err := url.Parse(web.URL + "/mcp")
@@ -54,8 +54,8 @@ func TestTheListOfHostsIsTheOnlyCheck(t *testing.T) {
 	}
 }
 
-// Who has somebody's session id has nothing: as another user, or as none, on every verb and on each router, the session is not there, and its
-// owner notices nothing.
+// A session id alone is worth nothing: for another user, and without a user, the session does not exist, on every verb and on each router, and
+// its owner notices nothing.
 func TestASessionIDAloneIsWorthNothing(t *testing.T) {
 	onEachRouter(t, func(t *testing.T, mount func(*rejoin.Server) http.Handler) {
 		user := func(r *http.Request) string { return r.Header.Get("X-User") }

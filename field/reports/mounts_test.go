@@ -20,10 +20,10 @@ import (
 	stdadapter "github.com/rejoin-mcp/rejoin/adapters/stdlib"
 )
 
-// page is what a site has at all other addresses.
+// page is what a site serves at all other paths.
 func page(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "<html>") }
 
-// mounts are ways to serve /api/v1/mcp, each beside a page that takes all that nobody else wants.
+// mounts are ways to serve /api/v1/mcp, each beside a page that is served at all other paths.
 var mounts = map[string]func(*rejoin.Server) http.Handler{
 	"net/http: Register": func(s *rejoin.Server) http.Handler {
 		mux := http.NewServeMux()
@@ -150,8 +150,8 @@ var mounts = map[string]func(*rejoin.Server) http.Handler{
 	},
 }
 
-// The final slash makes no difference on any verb, wherever the endpoint is mounted: no redirect, which loses the method, the body or the
-// header, and no page of the site in place of an answer.
+// The final slash makes no difference, for every verb and every way to mount: there is no redirect, which would lose the method, the body or
+// the header, and no page of the site in place of the answer.
 func TestBothSpellingsOfThePathAreOne(t *testing.T) {
 	for name, mount := range mounts {
 		t.Run(name, func(t *testing.T) {

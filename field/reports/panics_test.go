@@ -32,7 +32,7 @@ import (
 	"github.com/rejoin-mcp/rejoin/rejointest"
 )
 
-// panicking are apps of each kind whose tool ends as f does, at once or when its client has been let go.
+// panicking are apps of each kind whose tool calls f, at once or after its client was disconnected.
 func panicking(f func()) map[string]rejoin.App {
 	end := func(ctx context.Context, streams bool) {
 		if streams {
@@ -67,8 +67,8 @@ func panicking(f func()) map[string]rejoin.App {
 	}
 }
 
-// Whatever a tool panics with, the sentinel that makes net/http break connections among it, its client gets one JSON-RPC error, on the stream or
-// as JSON; no middleware for panics hears of it, and nothing else is written.
+// If a tool panics, with any value (also with the one that makes net/http break the connection), its client gets one JSON-RPC error, on the
+// stream or as JSON. No recovery middleware notices, and nothing else is written.
 func TestAPanicOfAnyKindIsOneError(t *testing.T) {
 	var null *int
 	for what, f := range map[string]func(){
@@ -81,7 +81,7 @@ func TestAPanicOfAnyKindIsOneError(t *testing.T) {
 		for name, mount := range recovering {
 			for sdk, app := range panicking(f) {
 				if sdk == "go-sdk" && what == "its goroutine" {
-					continue // it is answered too, but the SDK's own session waits for its handler and never ends, which no bubble bears
+					continue // it is answered too, but the SDK's session waits for its handler for ever, and so would the bubble
 				}
 				t.Run(what+", "+name+", "+sdk, func(t *testing.T) {
 					synctest.Test(t, func(t *testing.T) {
@@ -107,7 +107,7 @@ func TestAPanicOfAnyKindIsOneError(t *testing.T) {
 	}
 }
 
-// recovering are routers with their middleware for panics, which tells what it hears to a writer.
+// recovering are routers with their recovery middleware, which writes the panics that it catches to a writer.
 var recovering = map[string]func(*rejoin.Server, io.Writer) http.Handler{
 	"chi": func(s *rejoin.Server, said io.Writer) http.Handler {
 		r := chi.NewRouter()
@@ -132,7 +132,7 @@ var recovering = map[string]func(*rejoin.Server, io.Writer) http.Handler{
 	},
 }
 
-// entries is a log in which chi's middleware notes panics.
+// entries is the log of chi's recovery middleware.
 type entries struct{ said io.Writer }
 
 func (e entries) NewLogEntry(*http.Request) chimiddleware.LogEntry { return e }

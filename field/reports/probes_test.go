@@ -15,8 +15,8 @@ import (
 	"github.com/rejoin-mcp/rejoin"
 )
 
-// What load balancers and people with a browser ask is answered and over, so that nothing hangs on an open stream, and the connection can
-// be used again. On real sockets, by HTTP/1.1 and HTTP/2: what a connection is used for is net/http's affair.
+// Requests of load balancers and browsers get an answer that ends, so they do not wait for a stream, and the connection can be used again.
+// The test uses real sockets, with HTTP/1.1 and HTTP/2, because net/http decides about the use of connections.
 func TestProbesAreAnsweredAndTheirConnectionIsUsedAgain(t *testing.T) {
 	for name, mount := range routers {
 		for _, version := range []int{1, 2} {

@@ -21,7 +21,7 @@ import (
 	"github.com/rejoin-mcp/rejoin/rejointest"
 )
 
-// apps are both SDKs behind their bridges, each with a tool that answers at once, and one that waits for its end.
+// apps are both SDKs behind their bridges, each with a tool that answers at once, and one that waits until its context ends.
 var apps = map[string]func() rejoin.App{
 	"go-sdk": func() rejoin.App {
 		s := mcp.NewServer(&mcp.Implementation{Name: "t", Version: "1"}, nil)
@@ -60,17 +60,17 @@ func modern(t *testing.T, method, name string) *http.Request {
 		r = message(t, http.MethodPost, "", `{"jsonrpc":"2.0","id":1,"method":"`+method+`","params":{"name":"`+name+`","arguments":{},`+meta+`}}`,
 			"Mcp-Protocol-Version", "2026-07-28", "Mcp-Method", method, "Mcp-Name", name)
 	}
-	r.Header["Mcp-Session-Id"] = nil // the client has one, of the other era
+	r.Header["Mcp-Session-Id"] = nil // the client has a session, of the other era
 	return r.WithContext(t.Context())
 }
 
-// Requests without a session leave none, and no goroutine of theirs, whether they are answered, or given up by their client; and so do the
-// probes by which clients find out which era a server speaks.
+// Requests without a session leave no session and no goroutine, whether they are answered or their client disconnects. The same holds for the
+// probes with which clients find out the era of a server.
 func TestStatelessRequestsLeaveNothing(t *testing.T) {
 	for name, app := range apps {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				c := rejointest.New(t, app(), rejointest.Config{Server: rejoin.Config{Eras: rejoin.Both}})
+				c := rejointest.New(t, app(), rejointest.Config{Server: rejoin.Config{Eras: rejoin.EraBoth}})
 				send := func(method, tool string) string {
 					res := c.Do(modern(t, method, tool))
 					body, err := io.ReadAll(res.Body)
@@ -87,7 +87,7 @@ func TestStatelessRequestsLeaveNothing(t *testing.T) {
 					case 0:
 						require.Contains(t, send("server/discover", ""), "2026-07-28")
 					case 1:
-						serveAndLeave(t, c.Server(), modern(t, "tools/call", "wait"))
+						serveAndDisconnect(t, c.Server(), modern(t, "tools/call", "wait"))
 					default:
 						require.Contains(t, send("tools/call", "quick"), "done")
 					}
@@ -101,8 +101,8 @@ func TestStatelessRequestsLeaveNothing(t *testing.T) {
 	}
 }
 
-// A server of sessions alone answers a probe of the stateless era before any time has passed, with an error at which every client falls back, and
-// opens nothing for it.
+// A server of the legacy era alone answers a probe of the modern era at once, with an error after which every client falls back, and keeps
+// nothing for it.
 func TestAProbeOfTheOtherEraIsAnsweredAtOnce(t *testing.T) {
 	for name, app := range apps {
 		t.Run(name, func(t *testing.T) {
@@ -129,8 +129,8 @@ func TestAProbeOfTheOtherEraIsAnsweredAtOnce(t *testing.T) {
 	}
 }
 
-// serveAndLeave is a client that breaks the connection after a second. It has no network: whether there was a head by then is the SDK's affair.
-func serveAndLeave(t *testing.T, s *rejoin.Server, r *http.Request) {
+// serveAndDisconnect serves a request without a network, and disconnects after a second. The SDK decides whether it has sent a head by then.
+func serveAndDisconnect(t *testing.T, s *rejoin.Server, r *http.Request) {
 	t.Helper()
 	ctx, leave := context.WithTimeout(t.Context(), time.Second)
 	defer leave()

@@ -8,10 +8,10 @@ import (
 	"time"
 )
 
-// ample is how long before the end of a tool's patience an answer must have been taken, so that it is the tool's.
-const ample = 2 * time.Second
+// margin: an answer that the server has accepted this long before the tool gives up must reach the tool.
+const margin = 2 * time.Second
 
-// reply is what the user does about a question.
+// reply answers a question, in one of the ways in which users do, or does not.
 func (c *call) reply(seed uint64, m message) {
 	s, begun, late := c.s, time.Now(), c.s.late.Load()
 	r := rand.New(rand.NewPCG(seed, 0)) //nolint:gosec // the same for the same seed
@@ -22,7 +22,7 @@ func (c *call) reply(seed uint64, m message) {
 	case 1:
 		answer = `"error":{"code":-1,"message":"no user"}`
 	case 2:
-		s.wait(patience + time.Second) // late
+		s.wait(patience + time.Second) // too late
 	case 3:
 		return
 	default:
@@ -38,21 +38,22 @@ func (c *call) reply(seed uint64, m message) {
 	_, last, _ := strings.Cut(m.Params.Message, " ")
 	until, err := time.Parse(time.RFC3339Nano, last)
 	now := time.Now()
-	// Both clocks must say so: the wall's, which the question is in, may be set. And while the machine stands still nothing is sure.
-	if err == nil && until.Sub(now) > ample && until.Sub(now) <= patience && now.Sub(begun) < patience-ample && s.late.Load() == late {
+	// The question has a time of the wall clock, which may be changed, so the monotonic clock must agree. The answer does not count if this
+	// process was kept from running meanwhile.
+	if err == nil && until.Sub(now) > margin && until.Sub(now) <= patience && now.Sub(begun) < patience-margin && s.late.Load() == late {
 		c.mu.Lock()
 		defer c.mu.Unlock()
 		c.taken = append(c.taken, fmt.Sprintf("%s to %s at %s, until %s", answer, m.ID, now.Format(time.RFC3339Nano), last))
 	}
 }
 
-// checkAnswers checks that the tool has had every answer that came in time. c.mu is held.
-func (c *call) checkAnswers(w *wire, out outcome) {
+// checkAnswers checks that the tool got every answer that came in time. c.mu is held.
+func (c *call) checkAnswers(w *clientConn, out outcome) {
 	had := 0
 	for _, said := range out.Answers {
 		kind, _, _ := strings.Cut(said, ":")
 		c.s.ledger.count("tools told: " + kind)
-		if kind != "none" { // stalled ones may have been any
+		if kind != "none" { // "stalled" may have been an answer
 			had++
 		}
 	}

@@ -18,63 +18,63 @@ type call struct {
 	r     *rand.Rand
 	name  string
 	id    int64
-	part  part
+	args  toolArgs
 	track track
 
-	mu        sync.Mutex
-	next      int // the number of the next event
-	answered  bool
-	contact   time.Time // when the server was last heard of
-	longest   time.Duration
-	late0     int64 // of the crowd, when the call began
-	cancelled atomic.Bool
-	hung      atomic.Bool
-	takeovers atomic.Int32
-	taken     []string // answers to questions, long enough before the tool gave up
-	ghosts    int      // resumes that were cut before their answer: whether the server has had them, and when, nobody knows
-	doomed    bool     // the first connection was cut, and the server may take the call for one that has no id yet
+	mu          sync.Mutex
+	next        int // the number of the next event
+	answered    bool
+	contact     time.Time // when the client was last in contact with the server
+	longest     time.Duration
+	late0       int64 // clientProcess.late when the call began
+	cancelled   atomic.Bool
+	hung        atomic.Bool
+	takeovers   atomic.Int32
+	taken       []string // answers that the server accepted early enough, see margin
+	unanswered  int      // resumes that were cut before their answer: the server may receive them at any time, or never
+	mayHaveNoID bool     // the first connection was cut, so the server may not know that the client has an id
 }
 
 func newCall(s *session, k int) *call {
 	r := rand.New(rand.NewPCG(s.r.Uint64(), uint64(k))) //nolint:gosec // the same for the same seed
 	c := &call{s: s, r: r, name: fmt.Sprintf("%s/%d", s.name, k), id: s.ids.Add(1), late0: s.late.Load()}
-	c.part = part{Call: c.name, Seed: r.Uint64(), For: 1 + r.IntN(4000)}
+	c.args = toolArgs{Call: c.name, Seed: r.Uint64(), For: 1 + r.IntN(4000)}
 	switch longest := int(s.job.Longest.Milliseconds()); r.IntN(8) {
-	case 0: // fast and silent: likely one JSON object
-		c.part.For = 1 + r.IntN(20)
+	case 0: // fast and without events: the answer is probably plain JSON
+		c.args.For = 1 + r.IntN(20)
 		return c
 	case 1:
-		c.part.For = 1 + r.IntN(longest)
+		c.args.For = 1 + r.IntN(longest)
 	case 2:
-		c.part.For = 1
+		c.args.For = 1
 	}
-	c.part.For = min(c.part.For, int(s.job.Longest.Milliseconds()))
-	c.part.Events = 1 + r.IntN(20)
-	c.part.Closes = [...]int{0, 5, 15, 40}[r.IntN(4)]
+	c.args.For = min(c.args.For, int(s.job.Longest.Milliseconds()))
+	c.args.Events = 1 + r.IntN(20)
+	c.args.Closes = [...]int{0, 5, 15, 40}[r.IntN(4)]
 	if r.IntN(4) == 0 {
-		c.part.Pad = 8000
+		c.args.Pad = 8000
 	}
 	if r.IntN(3) == 0 {
-		c.part.Asides = r.IntN(4)
+		c.args.Standalone = r.IntN(4)
 	}
 	if r.IntN(4) == 0 {
-		c.part.Late = 1 + r.IntN(3)
+		c.args.Late = 1 + r.IntN(3)
 	}
 	if r.IntN(4) == 0 && s.version != "2025-03-26" {
-		c.part.Asks = 1 + r.IntN(2)
+		c.args.Asks = 1 + r.IntN(2)
 	}
 	return c
 }
 
-func (c *call) about() time.Duration { return time.Duration(c.part.For) * time.Millisecond }
+func (c *call) about() time.Duration { return time.Duration(c.args.For) * time.Millisecond }
 
-func (c *call) faultf(w *wire, format string, args ...any) {
+func (c *call) faultf(w *clientConn, format string, args ...any) {
 	c.s.faultf(w, "call "+c.name, format, args...)
 }
 
 func (c *call) body() []byte {
 	b, err := json.Marshal(map[string]any{"jsonrpc": "2.0", "id": c.id, "method": "tools/call", "params": map[string]any{
-		"name": "perform", "arguments": &c.part, "_meta": map[string]any{"progressToken": c.name},
+		"name": "perform", "arguments": &c.args, "_meta": map[string]any{"progressToken": c.name},
 	}})
 	if err != nil {
 		panic(err)
@@ -82,12 +82,12 @@ func (c *call) body() []byte {
 	return b
 }
 
-// run makes the call, and follows it to its end.
+// run makes the call, and polls until its end.
 func (c *call) run(ctx context.Context) {
 	s := c.s
 	s.ledger.count("calls")
 	session := ctx
-	limit := c.about() + time.Duration(c.part.Asks)*patience + 2*silence
+	limit := c.about() + time.Duration(c.args.Asks)*patience + 2*maxSilence
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	defer time.AfterFunc(limit, func() { c.hung.Store(true); cancel() }).Stop()
@@ -99,8 +99,8 @@ func (c *call) run(ctx context.Context) {
 		c.faultf(nil, "%v", err)
 		return
 	}
-	defer context.AfterFunc(ctx, func() { w.sever(false) })()
-	s.arm(c.r, w, c.about()+200*time.Millisecond)
+	defer context.AfterFunc(ctx, func() { w.disconnect(false) })()
+	s.planEnd(c.r, w, c.about()+200*time.Millisecond)
 	h := s.header()
 	switch c.r.IntN(6) {
 	case 0:
@@ -110,25 +110,25 @@ func (c *call) run(ctx context.Context) {
 	}
 	resp, err := w.send(http.MethodPost, s.site, h, c.body())
 	if err == nil {
-		s.alive()
+		s.noteContact()
 	}
 	c.noteContact()
 	switch {
 	case err != nil:
 		s.drop(w)
-		w.sever(false)
+		w.disconnect(false)
 		c.broken(w, "the answer", err)
 	case resp.streams():
-		c.doomed = true
+		c.mayHaveNoID = true
 		c.read(w, resp, 0)
-		c.doomed = w.cut.Load()
+		c.mayHaveNoID = w.cut.Load()
 		c.follow(ctx)
 	default:
 		body, err := resp.text()
 		s.drop(w)
 		switch {
 		case err != nil:
-			w.sever(false)
+			w.disconnect(false)
 			c.broken(w, "the answer", err)
 			return
 		case resp.status == http.StatusOK && body != "":
@@ -143,8 +143,8 @@ func (c *call) run(ctx context.Context) {
 	}
 }
 
-// broken is the end of a connection that brought no id.
-func (c *call) broken(w *wire, what string, err error) {
+// broken handles the end of a connection that brought no id.
+func (c *call) broken(w *clientConn, what string, err error) {
 	switch {
 	case c.s.gone.Load():
 		c.s.ledger.count("lost: the session was given up")
@@ -162,7 +162,7 @@ func (c *call) noteContact() {
 	c.contact, c.longest = time.Now(), c.longestAway()
 }
 
-// longestAway is how long the server has heard nothing of the call, at most. c.mu is held.
+// longestAway is an upper bound on the longest time between two contacts with the server. c.mu is held.
 func (c *call) longestAway() time.Duration {
 	if c.contact.IsZero() {
 		return 0
@@ -170,8 +170,8 @@ func (c *call) longestAway() time.Duration {
 	return max(c.longest, time.Since(c.contact)+time.Duration(c.s.late.Load()-c.late0))
 }
 
-// read reads one connection to its end, and reports how long to stay away.
-func (c *call) read(w *wire, resp *response, pos int) time.Duration {
+// read reads one connection to its end, and returns the time after which to poll.
+func (c *call) read(w *clientConn, resp *response, pos int) time.Duration {
 	r := &reading{s: c.s, t: &c.track, w: w, what: "call " + c.name, pos: pos, each: c.message}
 	r.run(resp)
 	c.noteContact()
@@ -180,8 +180,8 @@ func (c *call) read(w *wire, resp *response, pos int) time.Duration {
 	clean := r.err != nil && !errors.Is(r.err, errCut) && !w.cut.Load()
 	switch {
 	case !clean, c.answered, c.cancelled.Load(), c.s.gone.Load():
-	case !c.s.polls && c.ghosts > 0: // a resume that was cut at once came in late, and took over
-		c.ghosts--
+	case !c.s.polls && c.unanswered > 0: // a resume that was cut has arrived late, and has taken over
+		c.unanswered--
 	case c.s.polls && !r.told, !c.s.polls && c.takeovers.Load() == 0:
 		c.faultf(w, "the stream ended without a reason")
 	}
@@ -191,8 +191,8 @@ func (c *call) read(w *wire, resp *response, pos int) time.Duration {
 	return r.retry
 }
 
-// message takes a message of the call that nobody has seen before.
-func (c *call) message(w *wire, data []byte) {
+// message handles a message of the call that has not come before.
+func (c *call) message(w *clientConn, data []byte) {
 	m, err := parse(data)
 	if err != nil {
 		c.faultf(w, "%v: %s", err, data)
@@ -201,7 +201,7 @@ func (c *call) message(w *wire, data []byte) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	switch {
-	case c.answered && m.Error != nil && m.Error.Data.Reason == "expired": // a newer connection has had the rest
+	case c.answered && m.Error != nil && m.Error.Data.Reason == "expired": // a newer connection had the rest
 	case c.answered:
 		c.faultf(w, "after the response: %s", data)
 	case m.Method == "notifications/progress" && m.Params.ProgressToken == c.name:
@@ -220,7 +220,7 @@ func (c *call) message(w *wire, data []byte) {
 	}
 }
 
-func (c *call) number(w *wire, n int, data []byte) {
+func (c *call) number(w *clientConn, n int, data []byte) {
 	if n != c.next {
 		c.faultf(w, "event %d where %d was due: %s", n, c.next, data)
 	}

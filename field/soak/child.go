@@ -13,10 +13,10 @@ import (
 	"time"
 )
 
-// started marks a process as a child: it must start none itself, whatever it takes itself for.
+// started is set in the environment of children. A child must not start children.
 const started = "REJOIN_SOAK_STARTED"
 
-// question is a line to a child's stdin, and answer the line that comes back.
+// question is a line to a child's stdin; answer is the line that comes back.
 type question struct {
 	Do    string  `json:"do"`
 	Job   job     `json:"job"`
@@ -35,7 +35,7 @@ type answer struct {
 	Active int64            `json:"active"` // clients that have not ended
 }
 
-// childMain must be called first, in tests by TestMain: a process that was started as a child does its work and ends.
+// childMain must be the first call of main, and of TestMain in tests. If this process was started as a child, childMain does its work and ends it.
 func childMain() {
 	role := os.Getenv(started)
 	if role == "" {
@@ -45,9 +45,9 @@ func childMain() {
 	switch role {
 	case "serve":
 		runtime.MemProfileRate = profileRate //nolint:reassign // that is how it is set
-		reply = new(house).reply
+		reply = new(serverProcess).reply
 	case "load":
-		reply = new(crowd).reply
+		reply = new(clientProcess).reply
 	default:
 		fmt.Fprintf(os.Stderr, "nobody does %q\n", role)
 		os.Exit(2)
@@ -56,10 +56,10 @@ func childMain() {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)
 	}
-	os.Exit(0) // nobody asks any more
+	os.Exit(0) // stdin has ended
 }
 
-// converse answers questions until there are none.
+// converse answers questions until the input ends.
 func converse(in io.Reader, out io.Writer, reply func(question) (answer, error)) error {
 	questions, answers := json.NewDecoder(in), json.NewEncoder(out)
 	for {
@@ -79,7 +79,7 @@ func converse(in io.Reader, out io.Writer, reply func(question) (answer, error))
 	}
 }
 
-// child is this program, started again. It ends when its stdin does, so that it does not outlive this process.
+// child is this program, started again. It ends when its stdin is closed, so it does not outlive this process.
 type child struct {
 	role    string
 	cmd     *exec.Cmd
@@ -128,7 +128,7 @@ func (c *child) ask(q question) (answer, error) {
 	return a, nil
 }
 
-// end lets the child end and waits for it.
+// end ends the child and waits for it.
 func (c *child) end() error {
 	_ = c.in.Close() // it may have ended already
 	if err := c.cmd.Wait(); err != nil {

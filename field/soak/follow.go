@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// follow comes back for a call until its result is there.
+// follow polls until the result of the call has come, or the call is lost.
 func (c *call) follow(ctx context.Context) {
 	s := c.s
 	var retry time.Duration
@@ -18,7 +18,7 @@ func (c *call) follow(ctx context.Context) {
 		done, cancelled := c.isAnswered(), c.cancelled.Load()
 		switch {
 		case c.hung.Load():
-			c.faultf(nil, "no result after %v; %d of %d events, last contact %v ago", c.about()+2*silence, c.next, c.part.Events, time.Since(c.contact))
+			c.faultf(nil, "no result after %v; %d of %d events, last contact %v ago", c.about()+2*maxSilence, c.next, c.args.Events, time.Since(c.contact))
 			return
 		case s.gone.Load() && !done:
 			s.ledger.count("lost: the session was given up")
@@ -61,14 +61,14 @@ func (c *call) isAnswered() bool {
 	return c.answered
 }
 
-// lost reports whether the server has said that there is nothing to resume.
+// lost reports whether an error came in place of the result.
 func (c *call) lost() bool {
 	c.track.mu.Lock()
 	defer c.track.mu.Unlock()
 	return c.track.dead
 }
 
-// stale is how many ids back a client resumes from: mostly none.
+// stale is how many ids before the newest one a resume begins: mostly 0.
 func (c *call) stale() int {
 	if c.r.IntN(4) == 0 {
 		return 1 + c.r.IntN(10)
@@ -76,7 +76,7 @@ func (c *call) stale() int {
 	return 0
 }
 
-// away waits before a resume: as told, less, more, or much too long.
+// away waits before a resume: as long as told, less, more, or much too long.
 func (c *call) away(retry time.Duration) {
 	d := retry
 	switch c.r.IntN(16) {
@@ -92,7 +92,7 @@ func (c *call) away(retry time.Duration) {
 	c.s.wait(d)
 }
 
-// resume reads on after an id, the newest or one that is so many back.
+// resume polls with the newest id, or with the one back ids before it.
 func (c *call) resume(ctx context.Context, r *rand.Rand, back int) (retry time.Duration, status int) {
 	s := c.s
 	id, pos, _ := c.track.newest()
@@ -106,32 +106,32 @@ func (c *call) resume(ctx context.Context, r *rand.Rand, back int) (retry time.D
 		}
 		return 0, 0
 	}
-	defer context.AfterFunc(ctx, func() { w.sever(false) })()
-	s.arm(r, w, c.about()/2+time.Second)
+	defer context.AfterFunc(ctx, func() { w.disconnect(false) })()
+	s.planEnd(r, w, c.about()/2+time.Second)
 	h := s.header()
 	h["Last-Event-ID"] = id
 	resp, err := w.send(http.MethodGet, s.site, h, nil)
 	s.ledger.count("resumes")
 	if err != nil {
 		s.drop(w)
-		w.sever(false)
+		w.disconnect(false)
 		switch {
 		case w.cut.Load():
 			s.ledger.count("cuts")
 			c.mu.Lock()
-			c.ghosts++
+			c.unanswered++
 			c.mu.Unlock()
 		case !s.gone.Load() && !c.hung.Load():
 			c.faultf(w, "a resume: %v", err)
 		}
-		s.alive()
+		s.noteContact()
 		return 0, 0
 	}
-	s.alive()
+	s.noteContact()
 	if resp.streams() {
 		retry = c.read(w, resp, pos)
 		c.mu.Lock()
-		c.doomed = false
+		c.mayHaveNoID = false
 		c.mu.Unlock()
 		return retry, resp.status
 	}
@@ -141,7 +141,7 @@ func (c *call) resume(ctx context.Context, r *rand.Rand, back int) (retry time.D
 	return 0, resp.status
 }
 
-// twice resumes by two connections at once. Either may win; both must end.
+// twice resumes on two connections at once. Either may win; both must end.
 func (c *call) twice(ctx context.Context) int {
 	var both sync.WaitGroup
 	statuses := make([]int, 2)
@@ -156,7 +156,7 @@ func (c *call) twice(ctx context.Context) int {
 	return max(statuses[0], statuses[1])
 }
 
-// cancel lets the server know that the result is not wanted any more.
+// cancel sends notifications/cancelled for the call.
 func (c *call) cancel(ctx context.Context) {
 	if c.isAnswered() || c.s.gone.Load() {
 		return

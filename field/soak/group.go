@@ -2,11 +2,11 @@ package main
 
 import "sync"
 
-// group waits for goroutines as sync.WaitGroup does, and more may begin at any time, also while somebody waits for the last.
+// group waits for goroutines like sync.WaitGroup. Goroutines may be added at any time, also while Wait waits for the last one.
 type group struct {
 	mu   sync.Mutex
 	n    int
-	idle chan struct{} // closed when none is left; made when somebody waits
+	idle chan struct{} // closed when no goroutine is left; Wait makes it
 }
 
 // Go runs f in a goroutine of the group.
@@ -29,7 +29,7 @@ func (g *group) done() {
 	}
 }
 
-// Wait returns when none is left.
+// Wait returns when no goroutine of the group is left.
 func (g *group) Wait() {
 	g.mu.Lock()
 	if g.n == 0 {

@@ -6,7 +6,7 @@ import (
 	"testing/synctest"
 )
 
-// Goroutines may join at any time, also while somebody waits, and each wait ends when none is left.
+// Goroutines may be added at any time, also while Wait waits. Each Wait returns when no goroutine is left.
 func TestGroup(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var g group

@@ -6,7 +6,7 @@ import (
 	"sync"
 )
 
-// ledger counts what happens to all clients, and keeps what must not.
+// ledger counts what happens to all clients, and collects faults.
 type ledger struct {
 	mu     sync.Mutex
 	counts map[string]int64
@@ -14,7 +14,7 @@ type ledger struct {
 	all    int
 }
 
-// count counts what happened.
+// count adds one to a count.
 func (l *ledger) count(what string) { l.add(what, 1) }
 
 func (l *ledger) add(what string, n int64) {
@@ -26,7 +26,7 @@ func (l *ledger) add(what string, n int64) {
 	l.counts[what] += n
 }
 
-// enough faults tell what there is to tell.
+// enough is how many faults are kept.
 const enough = 30
 
 func (l *ledger) faultf(format string, args ...any) {
@@ -38,7 +38,7 @@ func (l *ledger) faultf(format string, args ...any) {
 	}
 }
 
-// take returns the counts, and the faults that are new.
+// take returns the counts, and the faults since the last call.
 func (l *ledger) take() (map[string]int64, []string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

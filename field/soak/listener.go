@@ -11,7 +11,7 @@ import (
 	"time"
 )
 
-// listener is the session's standalone stream. What calls say aside, and after their end, comes there.
+// listener reads the session's standalone stream. It checks the events that tools send there, and those that they send after their end.
 type listener struct {
 	s        *session
 	track    track
@@ -20,20 +20,20 @@ type listener struct {
 	ended    atomic.Bool
 	work     group
 
-	mu     sync.Mutex
-	heard  map[string]*[2]int // by call: asides, and late remarks
-	due    map[string][2]int
-	strays map[string]bool // calls that said here what belongs to their own streams
-	lossy  bool            // a client without a cursor begins after what was written to somebody
+	mu             sync.Mutex
+	heard          map[string]*[2]int // for each call: how many events came that it sent there while it ran, and after its end
+	due            map[string][2]int
+	misplacedCalls map[string]bool // calls from which something came here that belongs to their own streams
+	lossy          bool            // events may be missing: a GET without a cursor skips what was written to an earlier connection
 }
 
-// begin opens it, and keeps it open more or less until end.
+// begin starts to read the stream, with short gaps, until end is called.
 func (l *listener) begin(ctx context.Context) {
 	l.begun = true
 	r := rand.New(rand.NewPCG(l.s.r.Uint64(), 0)) //nolint:gosec // the same for the same seed
 	l.work.Go(func() {
 		for !l.ended.Load() && !l.s.gone.Load() {
-			if l.track.size() > 0 && r.IntN(8) == 0 && !l.settling.Load() { // a newer one takes over
+			if l.track.size() > 0 && r.IntN(8) == 0 && !l.settling.Load() { // a second connection takes over
 				other := rand.New(rand.NewPCG(r.Uint64(), 0)) //nolint:gosec // likewise
 				l.s.ledger.count("takeovers")
 				l.work.Go(func() { l.read(ctx, other) })
@@ -62,14 +62,14 @@ func (l *listener) read(ctx context.Context, r *rand.Rand) time.Duration {
 		}
 		return time.Second
 	}
-	defer context.AfterFunc(ctx, func() { w.sever(false) })()
+	defer context.AfterFunc(ctx, func() { w.disconnect(false) })()
 	if l.settling.Load() {
 		s.keep(w)
 	} else {
-		s.arm(r, w, 8*time.Second)
+		s.planEnd(r, w, 8*time.Second)
 	}
 	if l.ended.Load() {
-		w.sever(false)
+		w.disconnect(false)
 	}
 	resp, err := w.send(http.MethodGet, s.site, h, nil)
 	rd := &reading{s: s, t: &l.track, w: w, what: "standalone", pos: pos, each: l.take}
@@ -77,12 +77,12 @@ func (l *listener) read(ctx context.Context, r *rand.Rand) time.Duration {
 	switch {
 	case err != nil:
 		s.drop(w)
-		w.sever(false)
+		w.disconnect(false)
 		if !w.cut.Load() && !s.gone.Load() {
 			s.faultf(w, "standalone", "%v", err)
 		}
 	case resp.streams():
-		s.alive()
+		s.noteContact()
 		rd.run(resp)
 		clean := !errors.Is(rd.err, errCut) && !w.cut.Load()
 		if clean && !s.gone.Load() && s.polls && !rd.told {
@@ -96,7 +96,7 @@ func (l *listener) read(ctx context.Context, r *rand.Rand) time.Duration {
 			s.faultf(w, "standalone", "status %d: %s", resp.status, body)
 		}
 	}
-	s.alive()
+	s.noteContact()
 	if !named && !rd.named {
 		l.mu.Lock()
 		l.lossy = true
@@ -105,12 +105,12 @@ func (l *listener) read(ctx context.Context, r *rand.Rand) time.Duration {
 	return rd.retry
 }
 
-// take takes a message that nobody has seen before.
-func (l *listener) take(w *wire, data []byte) {
+// take checks a message that has not come before.
+func (l *listener) take(w *clientConn, data []byte) {
 	m, err := parse(data)
-	kind := map[string]int{"aside": 0, "late": 1}
+	kind := map[string]int{"standalone": 0, "late": 1}
 	k, known := kind[m.Params.Logger]
-	if err == nil && l.stray(w, m, data) {
+	if err == nil && l.misplaced(w, m, data) {
 		return
 	}
 	if err != nil || !known || m.Method != "notifications/message" {
@@ -131,9 +131,9 @@ func (l *listener) take(w *wire, data []byte) {
 	l.s.ledger.count("events aside")
 }
 
-// stray reports whether a message is what a call says whose client has cancelled it, or has not come back in time: after its end all
-// it says comes here. A call that ends with its result says nothing of that kind here.
-func (l *listener) stray(w *wire, m message, data []byte) bool {
+// misplaced reports whether a message belongs to a call's own stream. It comes here if the call has ended without a result (its client
+// cancelled it, or did not poll in time) and its tool still sends. For a call with a result that is a fault.
+func (l *listener) misplaced(w *clientConn, m message, data []byte) bool {
 	call := m.Params.Data.Call
 	switch {
 	case m.Method == "notifications/cancelled": // a question was withdrawn
@@ -145,24 +145,24 @@ func (l *listener) stray(w *wire, m message, data []byte) bool {
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.strays[call] = true
+	l.misplacedCalls[call] = true
 	if _, completed := l.due[call]; completed {
 		l.s.faultf(w, "standalone", "a call with a result said this here: %s", data)
 	}
 	return true
 }
 
-// expect notes what a call that was completed has said here.
-func (l *listener) expect(call string, asides, late int) {
+// expect notes how many events a completed call has sent here.
+func (l *listener) expect(call string, standalone, late int) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.due[call] = [2]int{asides, late}
-	if l.strays[call] {
+	l.due[call] = [2]int{standalone, late}
+	if l.misplacedCalls[call] {
 		l.s.faultf(nil, "standalone", "call %s has its result, and had said things here that belong to its own stream", call)
 	}
 }
 
-// missing names a call of which something has not come; lossy: that cannot be said.
+// missing returns a call with events that have not come; "" if there is none. With lossy, events may be missing without a fault.
 func (l *listener) missing() (call string, want, got [2]int, lossy bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -179,7 +179,7 @@ func (l *listener) missing() (call string, want, got [2]int, lossy bool) {
 	return "", want, got, l.lossy
 }
 
-// settle waits until everything has come that is due.
+// settle waits until all events have come that are due.
 func (l *listener) settle(ctx context.Context) {
 	l.settling.Store(true)
 	if !l.begun {
@@ -188,7 +188,7 @@ func (l *listener) settle(ctx context.Context) {
 		}
 		l.begin(ctx)
 	}
-	for limit := time.Now().Add(silence); !l.s.gone.Load(); {
+	for limit := time.Now().Add(maxSilence); !l.s.gone.Load(); {
 		call, want, got, lossy := l.missing()
 		switch {
 		case lossy:
@@ -205,7 +205,7 @@ func (l *listener) settle(ctx context.Context) {
 	}
 }
 
-// end closes it.
+// end stops reading.
 func (l *listener) end() {
 	l.ended.Store(true)
 	l.s.cutAll(false)

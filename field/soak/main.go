@@ -26,25 +26,25 @@ func main() {
 	}
 }
 
-// job is what is to be done.
+// job has the parameters of a soak.
 type job struct {
 	For     time.Duration `json:"for"`
 	Clients int           `json:"clients"`
 	Seed    uint64        `json:"seed"`
 	Rate    float64       `json:"rate"` // calls begun per second; 0: as many as keep the machine about two fifths busy
 	Every   time.Duration `json:"every"`
-	Profile string        `json:"profile"` // the file for a heap that has not come back
-	// What the servers are configured with, and the clients know.
+	Profile string        `json:"profile"` // the file for a profile of a heap that has grown
+	// Settings of the servers, which the clients know.
 	IdleTTL time.Duration `json:"idleTTL"`
 	Retain  time.Duration `json:"retain"`
 	Abandon time.Duration `json:"abandon"`
 	Longest time.Duration `json:"longest"` // of a tool
 }
 
-// goroutines is how many of the servers' there are expected at once.
+// goroutines is how many goroutines the servers' process is expected to have at once.
 func (j *job) goroutines() int { return 6 * j.Clients }
 
-// after is how long all may take after the load.
+// after is how long everything may take after the load.
 const after = 3 * time.Minute
 
 func defaults() job {

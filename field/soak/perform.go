@@ -10,47 +10,47 @@ import (
 	"github.com/rejoin-mcp/rejoin"
 )
 
-// part is what a client tells the tool to do, as its arguments.
-type part struct {
-	Call   string `json:"call"`
-	Seed   uint64 `json:"seed"`
-	Events int    `json:"events"` // numbered, on the call's stream
-	For    int    `json:"for"`    // milliseconds, about
-	Pad    int    `json:"pad"`    // bytes more in some events
-	Closes int    `json:"closes"` // in a hundred events
-	Asks   int    `json:"asks"`   // the client, so often
-	Asides int    `json:"asides"` // numbered, on the standalone stream, meanwhile
-	Late   int    `json:"late"`   // numbered, after the call's end, so on the standalone stream
+// toolArgs are the arguments of the tool: what it shall do.
+type toolArgs struct {
+	Call       string `json:"call"`
+	Seed       uint64 `json:"seed"`
+	Events     int    `json:"events"`     // events on the call's stream, numbered
+	For        int    `json:"for"`        // about so many milliseconds
+	Pad        int    `json:"pad"`        // most bytes that are added to some events
+	Closes     int    `json:"closes"`     // closes of a stream, per hundred events
+	Asks       int    `json:"asks"`       // questions to the client
+	Standalone int    `json:"standalone"` // events on the standalone stream while the call runs, numbered
+	Late       int    `json:"late"`       // events after the call's end, which go to the standalone stream, numbered
 }
 
 // outcome is the result of the tool.
 type outcome struct {
-	Call    string   `json:"call"`
-	Sent    int      `json:"sent"`
-	Asides  int      `json:"asides"`
-	Late    int      `json:"late"`
-	Answers []string `json:"answers"`
-	Failed  string   `json:"failed"` // why something could not be sent
+	Call       string   `json:"call"`
+	Sent       int      `json:"sent"`
+	Standalone int      `json:"standalone"`
+	Late       int      `json:"late"`
+	Answers    []string `json:"answers"`
+	Failed     string   `json:"failed"` // the first error of a send; "": none
 }
 
-// voice is what an app of either kind gives its tool.
-type voice interface {
+// sender is what a tool uses of its app, for each kind of app.
+type sender interface {
 	progress(n int) error
 	tell(ctx context.Context, kind string, n, pad int) error // a log notification on the call's stream
-	aside(n int) error                                       // a log notification on the standalone stream
-	letGo(d time.Duration, standalone bool)
+	tellStandalone(n int) error                              // a log notification on the standalone stream
+	closeStream(d time.Duration, standalone bool)
 	ask(ctx context.Context, until time.Time) (string, error)
 }
 
-// patience is how long a tool waits for an answer of its client's user.
+// patience is how long a tool waits for an answer.
 const patience = 5 * time.Second
 
-// remark is the params of a log notification.
-func remark(p *part, kind string, n, pad int) map[string]any {
-	return map[string]any{"level": "info", "logger": kind, "data": remarkData(p, n, pad)}
+// logParams are the params of a log notification.
+func logParams(p *toolArgs, kind string, n, pad int) map[string]any {
+	return map[string]any{"level": "info", "logger": kind, "data": logData(p, n, pad)}
 }
 
-func remarkData(p *part, n, pad int) map[string]any {
+func logData(p *toolArgs, n, pad int) map[string]any {
 	data := map[string]any{"call": p.Call, "n": n}
 	if pad > 0 {
 		data["pad"] = strings.Repeat("x", pad)
@@ -58,8 +58,8 @@ func remarkData(p *part, n, pad int) map[string]any {
 	return data
 }
 
-// perform is the tool.
-func perform(ctx context.Context, p *part, v voice) (outcome, error) {
+// perform is the tool: it does what its arguments say.
+func perform(ctx context.Context, p *toolArgs, v sender) (outcome, error) {
 	random := rand.New(rand.NewPCG(p.Seed, 1)) //nolint:gosec // it shall be the same for the same seed
 	out := outcome{Call: p.Call}
 	fail := func(what string, err error) {
@@ -67,9 +67,9 @@ func perform(ctx context.Context, p *part, v voice) (outcome, error) {
 			out.Failed = fmt.Sprintf("%s: %v", what, err)
 		}
 	}
-	asks, asides := p.Asks, p.Asides
+	asks, standalone := p.Asks, p.Standalone
 	for n := range p.Events {
-		if random.IntN(3) > 0 { // else a burst
+		if random.IntN(3) > 0 { // otherwise the event follows at once
 			if !pause(ctx, random.IntN(3*p.For/p.Events+1)) {
 				return out, context.Cause(ctx)
 			}
@@ -85,16 +85,16 @@ func perform(ctx context.Context, p *part, v voice) (outcome, error) {
 		}
 		out.Sent++
 		if random.IntN(100) < p.Closes {
-			v.letGo(time.Duration(random.IntN(1500))*time.Millisecond, random.IntN(8) == 0)
+			v.closeStream(time.Duration(random.IntN(1500))*time.Millisecond, random.IntN(8) == 0)
 		}
-		if asides > 0 && random.IntN(2) == 0 {
-			asides--
-			fail("aside", v.aside(out.Asides))
-			out.Asides++
+		if standalone > 0 && random.IntN(2) == 0 {
+			standalone--
+			fail("standalone", v.tellStandalone(out.Standalone))
+			out.Standalone++
 		}
 		if asks > 0 && random.IntN(2) == 0 {
 			asks--
-			out.Answers = append(out.Answers, inquire(ctx, v))
+			out.Answers = append(out.Answers, askUser(ctx, v))
 		}
 	}
 	if p.Events == 0 && !pause(ctx, random.IntN(p.For+1)) {
@@ -102,26 +102,26 @@ func perform(ctx context.Context, p *part, v voice) (outcome, error) {
 	}
 	if p.Late > 0 {
 		out.Late = p.Late
-		go speakOn(ctx, p, v)
+		go sendLate(ctx, p, v)
 	}
 	return out, nil
 }
 
-// speakOn says what comes after the call's end.
-func speakOn(ctx context.Context, p *part, v voice) {
+// sendLate sends the events that come after the call's end.
+func sendLate(ctx context.Context, p *toolArgs, v sender) {
 	random := rand.New(rand.NewPCG(p.Seed, 2)) //nolint:gosec // likewise
-	h, calm := rejoin.HandleFromContext(ctx), context.WithoutCancel(ctx)
-	for h.SetPolicy(rejoin.Policy{}) == nil { // it has not ended
-		pause(calm, 10)
+	h, lasting := rejoin.HandleFromContext(ctx), context.WithoutCancel(ctx)
+	for h.SetPolicy(rejoin.Policy{}) == nil { // until the call has ended
+		pause(lasting, 10)
 	}
 	for n := range p.Late {
-		pause(calm, random.IntN(700))
-		_ = v.tell(calm, "late", n, 0) // the session may be over
+		pause(lasting, random.IntN(700))
+		_ = v.tell(lasting, "late", n, 0) // the session may be over
 	}
 }
 
-// inquire asks the user, and says what came of it.
-func inquire(ctx context.Context, v voice) string {
+// askUser asks a question. It returns the user's action, "none" if no answer came, "stalled" if that is not sure, or "error".
+func askUser(ctx context.Context, v sender) string {
 	begun := time.Now()
 	until := begun.Add(patience)
 	ctx, cancel := context.WithDeadline(ctx, until)
@@ -129,7 +129,7 @@ func inquire(ctx context.Context, v voice) string {
 	said, err := v.ask(ctx, until)
 	switch {
 	case ctx.Err() != nil && err != nil:
-		if waited := time.Since(begun); waited > patience+patience/10 { // the machine stood still: which came first, nobody knows
+		if waited := time.Since(begun); waited > patience+patience/10 { // this process was kept from running: an answer may have come first
 			return fmt.Sprintf("stalled: waited %v, until %v", waited, time.Now().Format(time.RFC3339Nano))
 		}
 		return "none: until " + time.Now().Format(time.RFC3339Nano)
@@ -139,7 +139,7 @@ func inquire(ctx context.Context, v voice) string {
 	return said
 }
 
-// pause waits, and reports whether ctx still goes on.
+// pause waits, and reports whether ctx has not ended.
 func pause(ctx context.Context, ms int) bool {
 	t := time.NewTimer(time.Duration(ms) * time.Millisecond)
 	defer t.Stop()
@@ -151,8 +151,10 @@ func pause(ctx context.Context, ms int) bool {
 	}
 }
 
-// form is what the user is asked to fill in.
+// form is the schema of the answer.
 var form = map[string]any{"type": "object", "properties": map[string]any{"answer": map[string]any{"type": "string"}}}
 
-// wording is a question: whose it is, and how long it waits.
-func wording(p *part, until time.Time) string { return p.Call + " " + until.Format(time.RFC3339Nano) }
+// wording is the text of a question: the call, and until when the tool waits.
+func wording(p *toolArgs, until time.Time) string {
+	return p.Call + " " + until.Format(time.RFC3339Nano)
+}

@@ -10,22 +10,22 @@ import (
 	"github.com/rejoin-mcp/rejoin/internal/sse"
 )
 
-// reading is one connection that reads a stream.
+// reading is one connection that reads a stream, with what it has read.
 type reading struct {
 	s    *session
 	t    *track
-	w    *wire
-	what string // which stream it is
-	pos  int    // how many messages of it came before
-	each func(w *wire, data []byte)
+	w    *clientConn
+	what string // the stream, for faults
+	pos  int    // how many messages of the stream precede the next one
+	each func(w *clientConn, data []byte)
 
-	retry time.Duration // the last that was told, and whether nothing came after it
+	retry time.Duration // the last retry; told: nothing came after it
 	told  bool
 	named bool // an id came
 	err   error
 }
 
-// run reads to the end. It may be called once.
+// run reads to the end of the response. It may be called once.
 func (r *reading) run(resp *response) {
 	events := sse.NewReader(resp.body, 1<<20)
 	for n := 0; ; n++ {
@@ -37,7 +37,7 @@ func (r *reading) run(resp *response) {
 		r.s.ledger.count("blocks")
 		r.take(n, ev)
 	}
-	r.s.alive()
+	r.s.noteContact()
 	switch {
 	case errors.Is(r.err, io.EOF) && !resp.last:
 		r.s.drop(r.w)
@@ -51,10 +51,10 @@ func (r *reading) run(resp *response) {
 		r.s.faultf(r.w, r.what, "the connection broke: %v", r.err)
 	}
 	r.s.drop(r.w)
-	r.w.sever(false)
+	r.w.disconnect(false)
 }
 
-// take checks one block.
+// take checks block n of the response.
 func (r *reading) take(n int, ev sse.Event) {
 	fault := func(format string, args ...any) { r.s.faultf(r.w, r.what, format, args...) }
 	primer := ev.HasID && ev.Retry >= 0 && ev.HasData && len(ev.Data) == 0
@@ -69,7 +69,7 @@ func (r *reading) take(n int, ev sse.Event) {
 		if !ev.HasID {
 			fault("a message without an id: %s", ev.Data)
 		}
-		if bytes.Contains(ev.Data, []byte(`"data":{"reason":"expired"}`)) { // in the log there was something else
+		if bytes.Contains(ev.Data, []byte(`"data":{"reason":"expired"}`)) { // the log has another message at this position
 			r.told = true
 			r.each(r.w, ev.Data)
 			return
@@ -94,33 +94,33 @@ func (r *reading) take(n int, ev sse.Event) {
 	}
 }
 
-// keep makes the session cut this connection when it disappears.
-func (s *session) keep(w *wire) {
-	s.wires.Store(w, true)
+// keep registers a connection, which is cut if the session disappears.
+func (s *session) keep(w *clientConn) {
+	s.conns.Store(w, true)
 	if s.left.Load() {
-		w.sever(true)
+		w.disconnect(true)
 	}
 }
 
-func (s *session) drop(w *wire) { s.wires.Delete(w) }
+func (s *session) drop(w *clientConn) { s.conns.Delete(w) }
 
-// arm gives a connection an end that the client makes, or none.
-func (s *session) arm(r *rand.Rand, w *wire, about time.Duration) {
+// planEnd registers a connection, and decides at random whether and when the client cuts or stalls it.
+func (s *session) planEnd(r *rand.Rand, w *clientConn, about time.Duration) {
 	s.keep(w)
-	if s.isCalm() {
+	if s.isStopping() {
 		return
 	}
 	switch reset := r.IntN(2) == 0; r.IntN(8) {
 	case 0:
-		w.budget.Store(r.Int64N(2000)) // often in the head, or the first events
+		w.cutAfter.Store(r.Int64N(2000)) // often within the head or the first events
 	case 1:
-		w.budget.Store(r.Int64N(6000))
+		w.cutAfter.Store(r.Int64N(6000))
 	case 2:
 		w.stall.Store(1 + r.Int64N(4000))
 	case 3, 4:
 		time.AfterFunc(time.Duration(r.Int64N(int64(about)+1)), func() {
-			if _, open := s.wires.Load(w); open {
-				w.sever(reset)
+			if _, open := s.conns.Load(w); open {
+				w.disconnect(reset)
 			}
 		})
 	}

@@ -10,36 +10,36 @@ import (
 	"time"
 )
 
-// reporter says how it goes.
+// reporter writes what happens, and what the processes use.
 type reporter struct {
-	job    job
-	out    io.Writer
-	begun  time.Time
-	calmed time.Time // when the clients had ended
-	base   sample    // of the servers, before anybody came
-	last   sample    // in the end
-	left   gauges
-	paced  usage
-	told   usage
-	tally  map[string]int64
-	peaks  map[string]float64
+	job     job
+	out     io.Writer
+	begun   time.Time
+	endedAt time.Time // when the last client ended
+	base    sample    // of the servers, before the load
+	last    sample    // of the servers, at the end
+	left    gauges
+	paced   usage
+	told    usage
+	tally   map[string]int64
+	peaks   map[string]float64
 }
 
 func mib(n int64) string { return fmt.Sprintf("%.1f MiB", float64(n)/(1<<20)) }
 
-// warm lets one client of each kind come and go, so that what libraries make once is made, and takes the base line.
-func (r *reporter) warm(ctx context.Context, house, crowd *child, sites []site) error {
+// warm runs one client of each kind, so that libraries allocate what they allocate once, and samples the servers as the base.
+func (r *reporter) warm(ctx context.Context, servers, clients *child, sites []site) error {
 	j := r.job
 	j.Clients, j.For = len(sites), time.Second
 	j.Longest = min(j.Longest, time.Second)
-	a, err := crowd.ask(question{Do: "warm", Job: j, Sites: sites})
+	a, err := clients.ask(question{Do: "warm", Job: j, Sites: sites})
 	if err != nil {
 		return err
 	}
 	r.note(a)
-	r.calmed = time.Time{}
-	for same := 0; same < 5; { // connections end when their server notices
-		a, err := house.ask(question{Do: "collect"})
+	r.endedAt = time.Time{}
+	for same := 0; same < 5; { // until the servers have noticed that connections have ended
+		a, err := servers.ask(question{Do: "collect"})
 		if err != nil {
 			return err
 		}
@@ -54,36 +54,36 @@ func (r *reporter) warm(ctx context.Context, house, crowd *child, sites []site) 
 	return nil
 }
 
-// note takes what the clients report.
+// note records the counts of the clients, and writes their new faults.
 func (r *reporter) note(a answer) {
 	r.tally = a.Tally
 	for _, f := range a.Faults {
 		fmt.Fprintf(r.out, "FAULT: %s\n", f)
 	}
-	if a.Active == 0 && r.calmed.IsZero() {
-		r.calmed = time.Now()
+	if a.Active == 0 && r.endedAt.IsZero() {
+		r.endedAt = time.Now()
 	}
 }
 
-// usage is what the processes have used, and when.
+// usage is what the two processes have used since the last call of since.
 type usage struct {
-	at    time.Time
-	cpu   [2]time.Duration
-	cpus  [2]float64
-	house answer
-	crowd answer
+	at      time.Time
+	cpu     [2]time.Duration
+	cpus    [2]float64
+	servers answer
+	clients answer
 }
 
-// since asks both processes, and says how many CPUs they have used since the last time.
-func (u *usage) since(house, crowd *child) (err error) {
-	if u.house, err = house.ask(question{Do: "sample"}); err != nil {
+// since samples both processes, and computes how many CPUs each has used since the last time.
+func (u *usage) since(servers, clients *child) (err error) {
+	if u.servers, err = servers.ask(question{Do: "sample"}); err != nil {
 		return err
 	}
-	if u.crowd, err = crowd.ask(question{Do: "sample"}); err != nil {
+	if u.clients, err = clients.ask(question{Do: "sample"}); err != nil {
 		return err
 	}
 	now := time.Now()
-	for i, cpu := range [2]time.Duration{u.house.Sample.CPU, u.crowd.Sample.CPU} {
+	for i, cpu := range [2]time.Duration{u.servers.Sample.CPU, u.clients.Sample.CPU} {
 		u.cpus[i] = (cpu - u.cpu[i]).Seconds() / now.Sub(u.at).Seconds()
 		u.cpu[i] = cpu
 	}
@@ -91,24 +91,24 @@ func (u *usage) since(house, crowd *child) (err error) {
 	return nil
 }
 
-// busy is how many CPUs both have used since it was last called.
-func (r *reporter) busy(house, crowd *child) (float64, error) {
-	if err := r.paced.since(house, crowd); err != nil {
+// busy returns how many CPUs both processes have used since its last call.
+func (r *reporter) busy(servers, clients *child) (float64, error) {
+	if err := r.paced.since(servers, clients); err != nil {
 		return 0, err
 	}
-	r.note(r.paced.crowd)
-	r.peak("goroutines of the servers", float64(r.paced.house.Sample.Goroutines))
+	r.note(r.paced.clients)
+	r.peak("goroutines of the servers", float64(r.paced.servers.Sample.Goroutines))
 	return r.paced.cpus[0] + r.paced.cpus[1], nil
 }
 
 func (r *reporter) peak(name string, v float64) { r.peaks[name] = max(r.peaks[name], v) }
 
-// say says how it goes.
-func (r *reporter) say(house, crowd *child) error {
-	if err := r.told.since(house, crowd); err != nil {
+// say writes a line about the state of the soak.
+func (r *reporter) say(servers, clients *child) error {
+	if err := r.told.since(servers, clients); err != nil {
 		return err
 	}
-	h, c, cpus := r.told.house, r.told.crowd, r.told.cpus
+	h, c, cpus := r.told.servers, r.told.clients, r.told.cpus
 	r.note(c)
 	g, t := h.Gauges, c.Tally
 	r.peak("heap of the servers, MiB", float64(h.Sample.Heap)/(1<<20))
@@ -130,7 +130,7 @@ func (r *reporter) say(house, crowd *child) error {
 	return nil
 }
 
-// losses are the calls without a result, by reason.
+// losses counts the calls without a result, by reason.
 func losses(t map[string]int64) string {
 	var all []string
 	for _, k := range slices.Sorted(maps.Keys(t)) {
@@ -144,7 +144,7 @@ func losses(t map[string]int64) string {
 	return strings.Join(all, ", ")
 }
 
-// summary is all that is to be said in the end.
+// summary writes the final report.
 func (r *reporter) summary() {
 	fmt.Fprintf(r.out, "\n%v, %d clients, seed %d.\n\n| counted | |\n|---|---:|\n", r.job.For, r.job.Clients, r.job.Seed)
 	for _, k := range slices.Sorted(maps.Keys(r.tally)) {

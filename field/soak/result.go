@@ -5,7 +5,7 @@ import (
 	"fmt"
 )
 
-// message is any JSON-RPC message of these servers.
+// message is any JSON-RPC message of the servers.
 type message struct {
 	ID     json.RawMessage `json:"id"`
 	Method string          `json:"method"`
@@ -39,45 +39,45 @@ func parse(data []byte) (m message, err error) {
 	return m, err
 }
 
-// result checks the response. c.mu is held.
-func (c *call) result(w *wire, m message, data []byte) {
+// result checks the response of the call. c.mu is held.
+func (c *call) result(w *clientConn, m message, data []byte) {
 	if m.Error != nil {
 		c.failure(w, m, data)
 		return
 	}
 	var out outcome
 	if len(m.Result.Content) == 1 {
-		_ = json.Unmarshal([]byte(m.Result.Content[0].Text), &out) // then it is not what it must be
+		_ = json.Unmarshal([]byte(m.Result.Content[0].Text), &out) // if it fails, out is not as expected
 	}
 	switch {
 	case m.Result.IsError && c.cancelled.Load():
 		c.s.ledger.count("cancelled, and answered")
 	case m.Result.IsError || out.Call != c.name || out.Failed != "":
 		c.faultf(w, "the result: %s", data)
-	case out.Sent != c.part.Events || c.next != out.Sent:
-		c.faultf(w, "of %d events %d were sent, and %d have come: %s", c.part.Events, out.Sent, c.next, data)
+	case out.Sent != c.args.Events || c.next != out.Sent:
+		c.faultf(w, "of %d events %d were sent, and %d have come: %s", c.args.Events, out.Sent, c.next, data)
 	default:
 		c.s.ledger.count("completed")
 		c.checkAnswers(w, out)
-		c.s.listen.expect(c.name, out.Asides, out.Late)
+		c.s.listen.expect(c.name, out.Standalone, out.Late)
 	}
 }
 
-// failure is a JSON-RPC error in place of the result. The documented ones have a reason, and that must be so.
-func (c *call) failure(w *wire, m message, data []byte) {
-	// What the server wrote last the client may have read later, on a machine that is busy, and it counts from then.
+// failure checks a JSON-RPC error in place of the result. It must have a documented reason, which must be true.
+func (c *call) failure(w *clientConn, m message, data []byte) {
+	// The server counts from its last write, which a busy client may have read later.
 	away := c.longestAway()
 	away += away / 8
 	reason := m.Error.Data.Reason
 	c.track.mu.Lock()
-	c.track.dead = true // it may never have been in the log
+	c.track.dead = true // the error may not have been in the log
 	c.track.mu.Unlock()
 	switch {
 	case c.cancelled.Load(), c.s.gone.Load():
 		c.s.ledger.count("cancelled, and answered")
 	case reason == "abandoned" && away >= c.s.job.Abandon, reason == "expired" && away >= c.s.job.Retain:
 		c.s.ledger.count("lost: " + reason)
-	case reason == "expired" && c.doomed:
+	case reason == "expired" && c.mayHaveNoID:
 		c.s.ledger.count("lost: the first connection was cut at its first id")
 	default:
 		c.faultf(w, "%s, away for %v, %d events: %s", fmt.Sprintf("error %q", reason), away, c.next, data)

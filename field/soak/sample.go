@@ -11,7 +11,7 @@ import (
 	"time"
 )
 
-// sample is what a process has used, and holds.
+// sample is what a process has used since its start, and what it holds.
 type sample struct {
 	CPU        time.Duration `json:"cpu"`
 	Heap       int64         `json:"heap"`
@@ -19,8 +19,8 @@ type sample struct {
 	Goroutines int           `json:"goroutines"`
 }
 
-// take samples this process; with gc, after collecting garbage twice: what pools and finalizers hold on to goes with the second.
-func take(gc bool) (sample, error) {
+// sampleSelf samples this process. With gc it first collects garbage twice: the second collection frees what pools and finalizers held.
+func sampleSelf(gc bool) (sample, error) {
 	if gc {
 		runtime.GC()
 		runtime.GC()
@@ -38,8 +38,8 @@ func take(gc bool) (sample, error) {
 	}, nil
 }
 
-// atOnce has so many goroutines at once, and none of them afterwards. The runtime keeps its record of each for the next one.
-func atOnce(n int) {
+// growGoroutines starts n goroutines at once and ends them. The runtime keeps its record of each for later goroutines.
+func growGoroutines(n int) {
 	var begun, ended sync.WaitGroup
 	begun.Add(n)
 	for range n {
@@ -48,10 +48,10 @@ func atOnce(n int) {
 	ended.Wait()
 }
 
-// profileRate is one record of the heap profile for so many bytes: what is left of a heap in the end is small.
+// profileRate is the rate of the heap profile in bytes. It is low, since a heap that has grown has grown by little.
 const profileRate = 16 << 10
 
-// profile writes down what holds the heap.
+// profile writes a heap profile.
 func profile(file string) error {
 	f, err := os.Create(file)
 	if err != nil {
@@ -61,7 +61,7 @@ func profile(file string) error {
 	return errors.Join(pprof.WriteHeapProfile(f), f.Close())
 }
 
-// resident is the memory that the process has of the machine; 0 where the system does not say.
+// resident is the resident memory of this process in bytes; 0 if the system does not tell.
 func resident() int64 {
 	statm, err := os.ReadFile("/proc/self/statm")
 	if err != nil {
@@ -74,7 +74,7 @@ func resident() int64 {
 	return pages * int64(os.Getpagesize())
 }
 
-// needFiles makes sure that this process may have n files open.
+// needFiles raises the limit of open files to n, or returns an error.
 func needFiles(n uint64) error {
 	var limit syscall.Rlimit
 	if err := syscall.Getrlimit(syscall.RLIMIT_NOFILE, &limit); err != nil {

@@ -13,9 +13,9 @@ import (
 	"time"
 )
 
-// session is a client from its initialize to its end.
+// session is a client, from initialize to its end.
 type session struct {
-	*crowd
+	*clientProcess
 	site    site
 	name    string
 	r       *rand.Rand // of its own goroutine; calls have their own
@@ -25,42 +25,42 @@ type session struct {
 	pool    pool
 	listen  *listener
 	ids     atomic.Int64
-	sign    atomic.Int64 // when it was last heard of, in nanoseconds since this process began
-	late0   int64        // of the crowd, when it began
-	gone    atomic.Bool  // deleted, or left: whatever happens now is no fault
-	left    atomic.Bool  // nobody is there any more
-	wires   sync.Map     // *wire: those that read a stream
+	contact atomic.Int64 // when the client was last in contact with the server, in nanoseconds since began
+	late0   int64        // clientProcess.late when the session began
+	gone    atomic.Bool  // the session was deleted or abandoned: nothing that happens now is a fault
+	left    atomic.Bool  // the client has disappeared
+	conns   sync.Map     // the *clientConn that read a stream
 	work    group
 }
 
-func newSession(c *crowd, client, n int, r *rand.Rand) *session {
-	s := &session{crowd: c, site: c.sites[(client+n)%len(c.sites)], r: r, version: "2025-11-25", polls: true}
+func newSession(c *clientProcess, client, n int, r *rand.Rand) *session {
+	s := &session{clientProcess: c, site: c.sites[(client+n)%len(c.sites)], r: r, version: "2025-11-25", polls: true}
 	s.name, s.late0 = fmt.Sprintf("%d.%d", client, n), c.late.Load()
 	if old := r.IntN(6); old < 2 {
 		s.version, s.polls = [...]string{"2025-06-18", "2025-03-26"}[old], false
 	}
-	s.listen = &listener{s: s, heard: map[string]*[2]int{}, due: map[string][2]int{}, strays: map[string]bool{}}
+	s.listen = &listener{s: s, heard: map[string]*[2]int{}, due: map[string][2]int{}, misplacedCalls: map[string]bool{}}
 	return s
 }
 
-// fault notes what must not happen.
-func (s *session) faultf(w *wire, what, format string, args ...any) {
+// faultf records a fault.
+func (s *session) faultf(w *clientConn, what, format string, args ...any) {
 	last := ""
 	if w != nil {
-		last = "\n\t" + strings.ReplaceAll(strings.TrimSpace(w.last()), "\n", "\n\t")
+		last = "\n\t" + strings.ReplaceAll(strings.TrimSpace(w.lastReceived()), "\n", "\n\t")
 	}
 	s.ledger.faultf("seed %d, client %s (%s, %s, %s), %s: %s%s",
 		s.job.Seed, s.name, s.site.Router, s.site.App, s.version, what, fmt.Sprintf(format, args...), last)
 }
 
-func (s *session) alive() { s.sign.Store(int64(time.Since(began))) }
+func (s *session) noteContact() { s.contact.Store(int64(time.Since(began))) }
 
-// silentFor is at least as long as the server has heard nothing of the session.
+// silentFor is an upper bound on the time since the last contact.
 func (s *session) silentFor() time.Duration {
-	return time.Since(began) - time.Duration(s.sign.Load()) + time.Duration(s.late.Load()-s.late0)
+	return time.Since(began) - time.Duration(s.contact.Load()) + time.Duration(s.late.Load()-s.late0)
 }
 
-// began is what times are counted from: the wall's clock may be set.
+// began is when the process began. Times are counted from it, because the wall clock may be changed.
 var began = time.Now()
 
 func (s *session) header() header {
@@ -72,7 +72,7 @@ func (s *session) header() header {
 	return h
 }
 
-// live is all that the client does.
+// live runs the client.
 func (s *session) live(ctx context.Context) {
 	defer s.pool.close()
 	if !s.open(ctx) {
@@ -86,11 +86,11 @@ func (s *session) live(ctx context.Context) {
 	calls := 1 + s.r.IntN(12)
 	end := s.r.IntN(10)
 	for k := range calls {
-		if !s.ponder(s.r) || s.gone.Load() {
+		if !s.waitForNextCall(s.r) || s.gone.Load() {
 			break
 		}
 		if s.r.IntN(8) == 0 {
-			s.rubbish(ctx)
+			s.sendInvalid(ctx)
 		}
 		slots <- struct{}{}
 		c := newCall(s, k)
@@ -100,51 +100,51 @@ func (s *session) live(ctx context.Context) {
 		})
 	}
 	switch {
-	case end < 2 && !s.isCalm(): // in the middle of it
+	case end < 2 && !s.isStopping(): // while calls run
 		s.remove(ctx)
-	case end == 2 && !s.isCalm():
-		s.leave()
+	case end == 2 && !s.isStopping():
+		s.disappear()
 	default:
 		s.work.Wait()
 		s.listen.settle(ctx)
 		switch {
 		case end < 7:
 			s.remove(ctx)
-		case end == 7 && !s.isCalm():
-			s.overstay(ctx)
-		default: // it never says goodbye
-			s.leave()
+		case end == 7 && !s.isStopping():
+			s.returnTooLate(ctx)
+		default: // the client never deletes its session
+			s.disappear()
 		}
 	}
 	s.settled()
 }
 
-// settled waits for what the session has begun. All of it must end soon.
+// settled waits until everything has ended that the session has begun.
 func (s *session) settled() {
 	s.listen.end()
 	done := make(chan struct{})
 	go func() { s.work.Wait(); s.listen.work.Wait(); close(done) }()
 	select {
 	case <-done:
-	case <-time.After(2 * silence):
-		s.faultf(nil, "the end", "its streams or calls have not ended after %v", 2*silence)
+	case <-time.After(2 * maxSilence):
+		s.faultf(nil, "the end", "its streams or calls have not ended after %v", 2*maxSilence)
 	}
 }
 
-// short sends a request that is answered at once, and reads the answer.
-func (s *session) short(ctx context.Context, method string, h header, body string) (status int, answer string, w *wire, err error) {
+// short sends a request whose answer comes at once, and reads the answer.
+func (s *session) short(ctx context.Context, method string, h header, body string) (status int, answer string, w *clientConn, err error) {
 	w, err = s.pool.get(ctx, s.site.Addr)
 	if err != nil {
 		return 0, "", nil, err
 	}
 	resp, err := w.send(method, s.site, h, []byte(body))
 	if err != nil {
-		w.sever(false)
+		w.disconnect(false)
 		return 0, "", w, err
 	}
 	answer, err = resp.text()
 	if err != nil || resp.last {
-		w.sever(false)
+		w.disconnect(false)
 	} else {
 		s.pool.put(w)
 	}
@@ -154,11 +154,11 @@ func (s *session) short(ctx context.Context, method string, h header, body strin
 	return resp.status, answer, w, err
 }
 
-// notify sends what gets no answer but 202.
+// notify sends a notification or an answer, which must be accepted with 202. It reports whether it was.
 func (s *session) notify(ctx context.Context, what, body string) bool {
 	status, answer, w, err := s.short(ctx, http.MethodPost, s.header(), body)
 	if err == nil && status == http.StatusAccepted {
-		s.alive()
+		s.noteContact()
 		return true
 	}
 	if !s.explained(status, err) {
@@ -167,7 +167,7 @@ func (s *session) notify(ctx context.Context, what, body string) bool {
 	return false
 }
 
-// explained reports whether the end of the session is the reason of a status, or of an error.
+// explained reports whether a status or an error was to be expected: the session has ended, or the client has cut the connection.
 func (s *session) explained(status int, err error) bool {
 	switch {
 	case s.gone.Load():
@@ -184,12 +184,12 @@ func (s *session) explained(status int, err error) bool {
 
 // open opens the session.
 func (s *session) open(ctx context.Context) bool {
-	s.alive()
-	if s.r.IntN(40) == 0 { // gone before the answer
+	s.noteContact()
+	if s.r.IntN(40) == 0 { // the client first cuts a connection before the answer
 		if w, err := dial(ctx, s.site.Addr); err == nil {
-			w.budget.Store(s.r.Int64N(300))
+			w.cutAfter.Store(s.r.Int64N(300))
 			_, _ = w.send(http.MethodPost, s.site, s.header(), s.initialize())
-			w.sever(true)
+			w.disconnect(true)
 			s.ledger.count("cuts")
 		}
 	}
@@ -198,7 +198,7 @@ func (s *session) open(ctx context.Context) bool {
 		s.faultf(w, "initialize", "status %d, %v: %s", status, err, answer)
 		return false
 	}
-	s.alive()
+	s.noteContact()
 	if !s.notify(ctx, "initialized", `{"jsonrpc":"2.0","method":"notifications/initialized"}`) {
 		return false
 	}

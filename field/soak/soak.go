@@ -8,34 +8,34 @@ import (
 	"time"
 )
 
-// slack is what the heap may have grown by in the end: a mebibyte and half a kilobyte for each client, since maps, timers and pools of the
-// servers stay as large as they were when most clients were there. The runtime keeps half a kilobyte for each goroutine that there was at once,
-// which the base line has for as many as are expected; here are those beyond.
-func (r *reporter) slack() int64 {
+// allowedGrowth is by how much the heap may have grown at the end: a mebibyte, and half a kilobyte for each client, since maps, timers and
+// pools of the servers keep their largest size. The runtime also keeps half a kilobyte for each goroutine of the largest number that existed
+// at once. The base has that for the expected number; allowedGrowth has it for those beyond.
+func (r *reporter) allowedGrowth() int64 {
 	beyond := int64(r.peaks["goroutines of the servers"]) - int64(r.job.goroutines())
 	return 1<<20 + 512*int64(r.job.Clients) + 512*max(0, beyond)
 }
 
-// soak does the job and writes how it goes.
+// soak runs a job, and writes what happens to out.
 func soak(ctx context.Context, j job, out io.Writer) (err error) {
 	begun := time.Now()
-	house, err := start(ctx, "serve", out)
+	servers, err := start(ctx, "serve", out)
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, house.end(), context.Cause(ctx)) }()
-	crowd, err := start(ctx, "load", out)
+	defer func() { err = errors.Join(err, servers.end(), context.Cause(ctx)) }()
+	clients, err := start(ctx, "load", out)
 	if err != nil {
 		return err
 	}
 	r := &reporter{job: j, out: out, begun: begun, peaks: map[string]float64{}, paced: usage{at: begun}, told: usage{at: begun}}
 	fmt.Fprintf(out, "soak: %v, %d clients, seed %d\n", j.For, j.Clients, j.Seed)
-	err = conduct(ctx, j, house, crowd, r)
-	if e := crowd.end(); e != nil {
+	err = runLoad(ctx, j, servers, clients, r)
+	if e := clients.end(); e != nil {
 		err = errors.Join(err, e)
 	}
 	if err == nil {
-		err = r.baseline(ctx, house)
+		err = r.baseline(ctx, servers)
 	}
 	r.summary()
 	if g := r.left; g.StoreFailed > 0 || g.Full > 0 || g.Errors > 0 {
@@ -47,20 +47,20 @@ func soak(ctx context.Context, j job, out io.Writer) (err error) {
 	return err
 }
 
-// conduct lets the load run for its time, and then to its end.
-func conduct(ctx context.Context, j job, house, crowd *child, r *reporter) error {
-	a, err := house.ask(question{Do: "serve", Job: j})
+// runLoad runs the load for its time, and waits until all clients have ended.
+func runLoad(ctx context.Context, j job, servers, clients *child, r *reporter) error {
+	a, err := servers.ask(question{Do: "serve", Job: j})
 	if err != nil {
 		return err
 	}
-	if err := r.warm(ctx, house, crowd, a.Sites); err != nil {
+	if err := r.warm(ctx, servers, clients, a.Sites); err != nil {
 		return err
 	}
 	rate := j.Rate
 	if rate == 0 {
 		rate = float64(j.Clients) / 10
 	}
-	if _, err = crowd.ask(question{Do: "load", Job: j, Sites: a.Sites, Pace: rate}); err != nil {
+	if _, err = clients.ask(question{Do: "load", Job: j, Sites: a.Sites, Pace: rate}); err != nil {
 		return err
 	}
 	end, said := time.Now().Add(j.For), time.Now()
@@ -70,39 +70,39 @@ func conduct(ctx context.Context, j job, house, crowd *child, r *reporter) error
 		}
 		if time.Since(said) >= j.Every {
 			said = time.Now()
-			if err := r.say(house, crowd); err != nil {
+			if err := r.say(servers, clients); err != nil {
 				return err
 			}
 		}
 		if j.Rate > 0 {
 			continue
 		}
-		busy, err := r.busy(house, crowd)
+		busy, err := r.busy(servers, clients)
 		if err != nil {
 			return err
 		}
-		rate = min(rate*min(max(0.8/busy, 0.7), 1.2), float64(j.Clients)/2) // CPUs
-		if a, err = crowd.ask(question{Do: "pace", Pace: rate}); err != nil {
+		rate = min(rate*min(max(0.8/busy, 0.7), 1.2), float64(j.Clients)/2) // 0.8 CPUs busy is the target
+		if a, err = clients.ask(question{Do: "pace", Pace: rate}); err != nil {
 			return err
 		}
 		r.note(a)
 	}
-	if a, err = crowd.ask(question{Do: "calm"}); err != nil {
+	if a, err = clients.ask(question{Do: "stop"}); err != nil {
 		return err
 	}
 	r.note(a)
 	for {
-		a, err := crowd.ask(question{Do: "sample"})
+		a, err := clients.ask(question{Do: "sample"})
 		if err != nil {
 			return err
 		}
 		r.note(a)
 		if a.Active == 0 {
-			return r.say(house, crowd)
+			return r.say(servers, clients)
 		}
 		if time.Since(said) > j.Every {
 			said = time.Now()
-			if err := r.say(house, crowd); err != nil {
+			if err := r.say(servers, clients); err != nil {
 				return err
 			}
 		}
@@ -112,24 +112,24 @@ func conduct(ctx context.Context, j job, house, crowd *child, r *reporter) error
 	}
 }
 
-// baseline waits until the servers hold what they held before anybody came.
-func (r *reporter) baseline(ctx context.Context, house *child) error {
+// baseline waits until the servers hold what they held before the load.
+func (r *reporter) baseline(ctx context.Context, servers *child) error {
 	for {
-		a, err := house.ask(question{Do: "collect"})
+		a, err := servers.ask(question{Do: "collect"})
 		if err != nil {
 			return err
 		}
 		r.last, r.left = a.Sample, a.Gauges
 		grown := a.Sample.Heap - r.base.Heap
-		if a.Gauges.zero() && a.Sample.Goroutines == r.base.Goroutines && grown <= r.slack() {
+		if a.Gauges.zero() && a.Sample.Goroutines == r.base.Goroutines && grown <= r.allowedGrowth() {
 			return nil
 		}
-		if !pause(ctx, 1000) || time.Since(r.calmed) > r.job.IdleTTL+time.Minute {
-			_, err := house.ask(question{Do: "goroutines"})
-			_, e := house.ask(question{Do: "heap", File: r.job.Profile})
+		if !pause(ctx, 1000) || time.Since(r.endedAt) > r.job.IdleTTL+time.Minute {
+			_, err := servers.ask(question{Do: "goroutines"})
+			_, e := servers.ask(question{Do: "heap", File: r.job.Profile})
 			return errors.Join(err, e, fmt.Errorf("the servers do not come back to their base line: %d goroutines, were %d; "+
 				"heap grown by %s, may by %s (its profile: %s); left: %+v",
-				a.Sample.Goroutines, r.base.Goroutines, mib(grown), mib(r.slack()), r.job.Profile, a.Gauges))
+				a.Sample.Goroutines, r.base.Goroutines, mib(grown), mib(r.allowedGrowth()), r.job.Profile, a.Gauges))
 		}
 	}
 }

@@ -7,20 +7,20 @@ import (
 	"sync"
 )
 
-// track is what a client has seen of one stream: which messages, in which order, and by which ids. Every connection to the stream must
+// track is what a client has read of one stream: which messages, in which order, and with which ids. Every connection to the stream must
 // bring the same.
 type track struct {
-	order    sync.Mutex // held while a message is taken: two connections may bring one each
+	order    sync.Mutex // held while a message is handled: two connections may bring messages at once
 	mu       sync.Mutex
 	messages []uint64       // their hashes
-	where    map[string]int // how many messages come before and with the event of that id
-	ids      []string       // in the order in which they came
-	dead     bool           // the rest cannot be accounted for
+	where    map[string]int // for each id, how many messages come up to and with its event
+	ids      []string       // in the order of their arrival
+	dead     bool           // the rest of the stream cannot be checked
 }
 
 var hashSeed = maphash.MakeSeed()
 
-// named notes an event id that a connection which has seen pos messages was given.
+// named records an event id that came on a connection after pos messages of the stream.
 func (t *track) named(id string, pos int, primer bool) (fault string) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -40,7 +40,7 @@ func (t *track) named(id string, pos int, primer bool) (fault string) {
 	return ""
 }
 
-// message notes the message after pos. fresh: nobody has seen it before.
+// message records the message after pos. fresh: it has not come before.
 func (t *track) message(pos int, data []byte) (fresh bool, fault string) {
 	sum := maphash.Bytes(hashSeed, data)
 	t.mu.Lock()
@@ -57,7 +57,7 @@ func (t *track) message(pos int, data []byte) (fresh bool, fault string) {
 	return false, ""
 }
 
-// cursor is the id that is back events before the last one, and what it stands for. There must be one.
+// cursor returns the id that came back ids before the newest one, and its position. There must be an id.
 func (t *track) cursor(back int) (id string, pos int) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -65,7 +65,7 @@ func (t *track) cursor(back int) (id string, pos int) {
 	return id, t.where[id]
 }
 
-// newest is the cursor with which nothing comes again. Another connection may have brought less, later.
+// newest returns the id with the greatest position: after it nothing comes again. Ids that came later may have lower positions.
 func (t *track) newest() (id string, pos int, ok bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()

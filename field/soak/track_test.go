@@ -6,7 +6,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// What the account is kept with must see what it is there to see.
+// A track finds lost, changed and repeated messages, and ids that are used twice.
 func TestTrack(t *testing.T) {
 	var tr track
 	take := func(pos int, data string) (bool, string) { return tr.message(pos, []byte(data)) }
@@ -35,7 +35,7 @@ func TestTrack(t *testing.T) {
 	require.Equal(t, "x.0.p", id)
 }
 
-// A call whose events do not come as they must is a fault, and so is a result that says there are more.
+// Events in the wrong order are a fault, and so is a result that says that more were sent than came.
 func TestCallSeesWhatIsWrong(t *testing.T) {
 	event := `{"jsonrpc":"2.0","method":"notifications/progress","params":{"progressToken":"0.0/0","progress":1}}`
 	second := `{"jsonrpc":"2.0","method":"notifications/message","params":{"logger":"call","data":{"call":"0.0/0","n":1}}}`
@@ -56,7 +56,7 @@ func TestCallSeesWhatIsWrong(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			s := bareSession()
 			call := newCall(s, 0)
-			call.part.Events = 2
+			call.args.Events = 2
 			for _, m := range c.messages {
 				call.message(nil, []byte(m))
 			}

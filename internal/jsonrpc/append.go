@@ -5,13 +5,13 @@ import (
 	"strconv"
 )
 
-// The Append functions write a message to dst. Raw values (id, result, data, params) are copied: whether they are valid JSON is for the
-// caller to know. The line breaks of Unicode that JSON allows in a string (U+0085, U+2028 and U+2029) are written as escapes, which mean the
-// same, everywhere but in an id: some clients take them for the end of a line of an event stream.
+// The Append functions append a message to dst. Raw values (id, result, data, params) are copied; the caller must make sure that they are
+// valid JSON. The Unicode line breaks that JSON allows in a string (U+0085, U+2028 and U+2029) are written as escapes, which mean the same,
+// because some clients take them for the end of a line in an event stream. An id is never changed.
 
 const head = `{"jsonrpc":"2.0"`
 
-// AppendResult appends a response with a result. No id is written as null, no result as {}.
+// AppendResult appends a response with a result. An empty id is written as null, an empty result as {}.
 func AppendResult(dst, id, result []byte) []byte {
 	dst = append(dst, head...)
 	dst = appendID(dst, id)
@@ -23,7 +23,7 @@ func AppendResult(dst, id, result []byte) []byte {
 	return append(dst, '}')
 }
 
-// AppendError appends a response with an error. No id is written as null; no data, not at all.
+// AppendError appends a response with an error. An empty id is written as null. Empty data is left out.
 func AppendError(dst, id []byte, code int, msg string, data []byte) []byte {
 	dst = append(dst, head...)
 	dst = appendID(dst, id)
@@ -38,7 +38,7 @@ func AppendError(dst, id []byte, code int, msg string, data []byte) []byte {
 	return append(dst, "}}"...)
 }
 
-// AppendRequest appends a request or, without an id, a notification. No params are not written at all.
+// AppendRequest appends a request or, if id is empty, a notification. Empty params are left out.
 func AppendRequest(dst, id []byte, method string, params []byte) []byte {
 	dst = append(dst, head...)
 	if len(id) > 0 {
@@ -63,10 +63,10 @@ func appendID(dst, id []byte) []byte {
 
 var lineBreaks = [...][]byte{[]byte("\u0085"), []byte("\u2028"), []byte("\u2029")}
 
-// appendRaw appends JSON with those line breaks escaped. They can only be in strings, and never behind a backslash.
+// appendRaw appends JSON with its Unicode line breaks escaped. In JSON they occur only in strings, and never after a backslash.
 func appendRaw(dst, raw []byte) []byte {
 	if !bytes.Contains(raw, lineBreaks[0]) && !bytes.Contains(raw, lineBreaks[1]) && !bytes.Contains(raw, lineBreaks[2]) {
-		return append(dst, raw...) // nearly always, and far faster than what follows
+		return append(dst, raw...) // nearly always, and far faster than the loop
 	}
 	from := 0
 	for i := range raw {

@@ -20,18 +20,18 @@ const (
 
 var names = [keyOther]string{"jsonrpc", "id", "method", "params", "result", "error"}
 
-// longestKey is how long a key can be that is known or folds to a known one: "jsonrpc" with a long s for its s.
+// longestKey is the length of the longest key that is known or differs from a known one only in case: "jsonrpc" with a long s.
 const longestKey = 8
 
-// lookup finds the member for a key without its quotes. If it is spelt differently, spelling is how.
-func lookup(raw []byte) (m member, spelling string) {
+// memberOf returns the member for a key without its quotes. If the key differs from the known key only in case, spelling is the decoded key.
+func memberOf(raw []byte) (m member, spelling string) {
 	if len(raw) > longestEscape*longestKey {
 		return keyOther, ""
 	}
-	var store [longestEscape * longestKey]byte
+	var buf [longestEscape * longestKey]byte
 	key := raw
 	if bytes.IndexByte(raw, '\\') >= 0 {
-		key, _ = appendDecoded(store[:0], raw)
+		key, _ = appendDecoded(buf[:0], raw)
 	}
 	if len(key) > longestKey {
 		return keyOther, ""
@@ -41,7 +41,7 @@ func lookup(raw []byte) (m member, spelling string) {
 			return m, ""
 		}
 	}
-	// Unicode's folding, since that is encoding/json's: to a reader in Go, "paramſ" is "params".
+	// Unicode case folding, because encoding/json uses it: a reader in Go takes "paramſ" for "params".
 	for m := range keyOther {
 		if strings.EqualFold(string(key), names[m]) {
 			return m, string(key)
@@ -50,22 +50,22 @@ func lookup(raw []byte) (m member, spelling string) {
 	return keyOther, ""
 }
 
-// envelope is what has been read of a message.
+// envelope is what was read of a message so far.
 type envelope struct {
 	Message
 	seen    [keyOther]bool
 	idTwice bool
-	nullID  []byte // an id of null, which not every message may have
+	nullID  []byte // an id of null, which only a Failure may have
 }
 
-// message reads the message at i. If there is a fault, only the ID it returns means anything.
+// message reads the message at s.i. If there is a fault, only the ID of the returned Message is meaningful.
 func (s *scanner) message() Message {
 	if s.i >= len(s.b) || s.b[s.i] != '{' {
 		s.invalid("a message must be an object")
 		s.value(0)
 		return Message{}
 	}
-	s.enter(1)
+	s.checkDepth(1)
 	var e envelope
 	start := s.i
 	for first := true; ; first = false {
@@ -73,7 +73,7 @@ func (s *scanner) message() Message {
 		if !ok {
 			break
 		}
-		key, spelling := lookup(raw)
+		key, spelling := memberOf(raw)
 		switch {
 		case spelling != "":
 			s.invalid(`key "` + spelling + `" must be written "` + names[key] + `"`)
@@ -114,7 +114,7 @@ func (s *scanner) member(e *envelope, key member, v []byte) {
 		case c == '"':
 			e.ID = v
 		case c == '-' || '0' <= c && c <= '9':
-			// A number at the end of a body may be the beginning of another one.
+			// A number at the end of a body may be cut.
 			if s.i < len(s.b) && (isSpace(s.b[s.i]) || s.b[s.i] == ',' || s.b[s.i] == '}') {
 				e.ID = v
 			}
@@ -137,7 +137,7 @@ func (s *scanner) member(e *envelope, key member, v []byte) {
 		case '{':
 			e.Params = v
 		case 'n':
-			// As if it were not there: some clients write all fields they know.
+			// It counts as absent: some clients write all fields they know.
 		case '[':
 			s.invalid(`"params" must be an object: positional parameters are not supported`)
 		default:
@@ -150,17 +150,17 @@ func (s *scanner) member(e *envelope, key member, v []byte) {
 		case '{':
 			e.Err = v
 		case 'n':
-			// As if it were not there, beside a result. Alone it is no error.
+			// Beside a result it counts as absent. Alone it is refused in classify.
 		default:
 			s.invalid(`"error" must be an object`)
 		}
 	}
 }
 
-// classify decides what a message is, from the keys it has, once all are read.
+// classify decides the kind of a message, when all its keys are read.
 func (s *scanner) classify(e *envelope) {
 	method, result, failure := e.seen[keyMethod], e.seen[keyResult], e.seen[keyError]
-	if result && failure && !method { // libraries that write all members they know write null for the one that is not there
+	if result && failure && !method { // some libraries write both members, with null for the absent one
 		switch {
 		case e.Err == nil:
 			failure = false

@@ -5,13 +5,13 @@ import (
 	"math"
 )
 
-// Field returns the value of an object's member as it is written, or of a member of a member and so on along the path. Keys are
-// compared after decoding, with regard to case. If an object has a key twice, the last one counts, as with most decoders. An
-// empty path means obj itself.
+// Field returns the value at a path of keys, as it is written: the value of the first key's member, or of the next key's member in that object,
+// and so on. Keys are compared after decoding, and case matters. If an object has a key twice, the last one counts, as in most decoders.
+// An empty path means obj itself.
 //
-// obj must be valid JSON: then there is no value if and only if there is no such member. Of anything else no more is promised
-// than that a value found is a part of obj.
-func Field(obj []byte, path ...string) ([]byte, bool) {
+// obj must be valid JSON. Then ok is false if and only if there is no such member. If obj is not valid JSON, a returned value is still a
+// part of obj, and nothing else is promised.
+func Field(obj []byte, path ...string) (value []byte, ok bool) {
 	from, to, ok := Find(obj, path...)
 	if !ok {
 		return nil, false
@@ -19,12 +19,12 @@ func Field(obj []byte, path ...string) ([]byte, bool) {
 	return obj[from:to:to], true
 }
 
-// Find is Field for who wants to put something else in the value's place: obj[from:to] is the value.
+// Find is like Field and returns where the value is, so that it can be replaced: obj[from:to].
 func Find(obj []byte, path ...string) (from, to int, ok bool) {
-	if len(path) > 0 && !mayHave(obj, path[len(path)-1]) {
+	if len(path) > 0 && !mayContain(obj, path[len(path)-1]) {
 		return 0, 0, false
 	}
-	from, to = space(obj, 0), len(obj)
+	from, to = skipSpace(obj, 0), len(obj)
 	for _, name := range path {
 		at, end, ok := lastMember(obj[from:to], name)
 		if !ok {
@@ -35,12 +35,14 @@ func Find(obj []byte, path ...string) (from, to int, ok bool) {
 	return from, to, from < to
 }
 
-// mayHave reports whether name can be anywhere in obj: as it is, or with escapes in it. Most messages do not have what is looked for,
-// and this is many times faster than to read them.
-func mayHave(obj []byte, name string) bool {
-	return bytes.Contains(obj, []byte(name)) || bytes.Contains(obj, []byte(`\u`)) || bytes.Contains(obj, []byte(`\/`))
+// mayContain reports whether name may occur in obj, plain or with escapes. Most messages do not have the wanted member, and this test is many
+// times faster than reading them.
+func mayContain(obj []byte, name string) bool {
+	var room [64]byte // on the stack: as a conversion, a name of over 32 bytes would be on the heap
+	return bytes.Contains(obj, append(room[:0], name...)) || bytes.Contains(obj, []byte(`\u`)) || bytes.Contains(obj, []byte(`\/`))
 }
 
+// lastMember returns where the value of the last member with that name is.
 func lastMember(obj []byte, name string) (at, end int, ok bool) {
 	if len(obj) == 0 || obj[0] != '{' {
 		return 0, 0, false
@@ -55,7 +57,7 @@ func lastMember(obj []byte, name string) (at, end int, ok bool) {
 		if !s.value(1) {
 			break
 		}
-		if equal(key, name) {
+		if equalDecoded(key, name) {
 			at, end, ok = from, s.i, true
 		}
 	}
@@ -67,18 +69,18 @@ func lastMember(obj []byte, name string) (at, end int, ok bool) {
 
 // isString reports whether a JSON value is the given string.
 func isString(v []byte, text string) bool {
-	return len(v) >= 2 && v[0] == '"' && equal(v[1:len(v)-1], text)
+	return len(v) >= 2 && v[0] == '"' && equalDecoded(v[1:len(v)-1], text)
 }
 
-// equal compares what is between a JSON string's quotes with a decoded string.
-func equal(raw []byte, text string) bool {
+// equalDecoded reports whether raw, the text between a JSON string's quotes, decodes to text.
+func equalDecoded(raw []byte, text string) bool {
 	if bytes.IndexByte(raw, '\\') < 0 {
 		return string(raw) == text
 	}
 	if len(raw) > longestEscape*len(text) {
 		return false
 	}
-	var store [128]byte
-	got, ok := appendDecoded(store[:0], raw)
+	var buf [128]byte
+	got, ok := appendDecoded(buf[:0], raw)
 	return ok && string(got) == text
 }

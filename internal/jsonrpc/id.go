@@ -10,8 +10,8 @@ import (
 	"unicode/utf8"
 )
 
-// maxDigits is how long an integer can be that Key writes out: as long as the longest id that a server takes. Longer ones keep an exponent, so
-// that a number as short as 1e999999999 costs nothing.
+// maxDigits is the length up to which Key writes out an integer: as long as the longest id that a server takes. A longer one keeps its
+// exponent, so that a short number like 1e999999999 costs nothing.
 const maxDigits = 1 << 10
 
 // IsID reports whether a JSON value can be an id or a progress token: a string or a number.
@@ -19,12 +19,12 @@ func IsID(v []byte) bool {
 	return len(v) > 0 && (v[0] == '"' || v[0] == '-' || '0' <= v[0] && v[0] <= '9')
 }
 
-// Key is what ids are compared by. Two strings, or two numbers, have the same key if and only if they have the same value, however they
-// are spelt: "\u0061" is "a", 2.0 is 2, and 1e1 is 10. A string never has the key of a number, and no number is rounded. What is spelt in
-// the shortest way is its own key, without an allocation, and so is what has an exponent of more than 1,024 digits. The key of a string is for
-// comparing: it need not be JSON.
+// Key returns the form of an id that ids are compared by. Two strings, or two numbers, have the same key if and only if they have the same
+// value, however they are spelt: "\u0061" is "a", 2.0 is 2, and 1e1 is 10. A string never has the key of a number, and numbers are not rounded.
+// An id in its shortest spelling is its own key, without an allocation. So is a number whose exponent has more than 1,024 digits. The key
+// of a string is only for comparing: it need not be JSON.
 //
-// id must be a JSON string or number. Of anything else the key is the value as it is.
+// id must be a JSON string or number. For any other value the key is the value itself.
 func Key(id []byte) []byte {
 	switch {
 	case !IsID(id):
@@ -35,8 +35,8 @@ func Key(id []byte) []byte {
 	return numberKey(id)
 }
 
-// stringKey decodes a string, quotes included. A lone surrogate, which is no text, becomes the three bytes that UTF-8 would have for it, so
-// that two of them stay two.
+// stringKey decodes a string and keeps its quotes. A lone surrogate becomes the three bytes that UTF-8 would use for it, so that two different
+// ones stay different.
 func stringKey(id []byte) []byte {
 	if bytes.IndexByte(id, '\\') < 0 {
 		return id
@@ -48,7 +48,7 @@ func stringKey(id []byte) []byte {
 			i++
 			continue
 		}
-		r, n := unit(id[i:])
+		r, n := decodeEscape(id[i:])
 		if n == 0 {
 			return id // not JSON
 		}
@@ -56,7 +56,7 @@ func stringKey(id []byte) []byte {
 		if utf16.IsSurrogate(r) {
 			low, m := rune(0), 0
 			if i < len(id) && id[i] == '\\' {
-				low, m = unit(id[i:])
+				low, m = decodeEscape(id[i:])
 			}
 			if pair := utf16.DecodeRune(r, low); pair != utf8.RuneError {
 				r, i = pair, i+m
@@ -70,7 +70,7 @@ func stringKey(id []byte) []byte {
 	return key
 }
 
-// numberKey writes a number as an integer, or where that is none or has too many digits, as an integer with an exponent.
+// numberKey writes a number as an integer. A fraction, or an integer with too many digits, becomes an integer with an exponent.
 func numberKey(id []byte) []byte {
 	if plain := !bytes.ContainsAny(id, ".eE"); plain && len(id) <= maxDigits && string(id) != "-0" {
 		return id
@@ -91,7 +91,7 @@ func numberKey(id []byte) []byte {
 		return []byte("0")
 	}
 	if len(exponent) > maxDigits {
-		return id // nobody writes that, and it would take long to read
+		return id // no client writes that, and it would take long to read
 	}
 	power := big.NewInt(int64(shift))
 	if e, ok := new(big.Int).SetString(string(exponent), 10); ok {
@@ -108,8 +108,8 @@ func numberKey(id []byte) []byte {
 	return power.Append(append(key, 'e'), 10)
 }
 
-// Survives reports whether an id or a progress token comes back as it is spelt from a library that decodes it into any, a number as a float64
-// or an int64, and encodes it again, whatever that escapes.
+// Survives reports whether an id or a progress token keeps its spelling in a library that decodes it into any, a number as a float64 or an
+// int64, and encodes it again, with whatever escapes that library uses.
 func Survives(id []byte) bool {
 	if len(id) == 0 {
 		return false

@@ -5,18 +5,18 @@ import (
 	"math"
 )
 
-// Kind is what a message is.
+// Kind is the kind of a message.
 type Kind uint8
 
 // The kinds.
 const (
-	Request      Kind = iota // asks, and waits for a response
-	Notification             // tells
-	Result                   // answers a request
-	Failure                  // answers a request, with an error
+	Request      Kind = iota // expects a response
+	Notification             // expects no response
+	Result                   // a response with a result
+	Failure                  // a response with an error
 )
 
-// Message is a message's envelope. It points into the body it was parsed from.
+// Message is the envelope of a message. It points into the body it was parsed from.
 type Message struct {
 	Kind   Kind
 	ID     []byte // as it was written (`1`, `1.5`, `"1"`); nil in a Notification; may be `null` in a Failure
@@ -27,19 +27,19 @@ type Message struct {
 	Raw    []byte // the whole message, without the white space around it
 }
 
-// Parse reads a body that is one message, nested at most depth levels deep. With an error, which is always an *Error, the
-// Message is empty but for the ID, if it is known.
+// Parse reads a body that is one message, nested at most depth levels deep. Its error is always an *Error. With an error the Message is empty
+// except for the ID, if that is known.
 func Parse(body []byte, depth int) (Message, error) {
 	s := scanner{b: body, limit: depth}
 	if !s.begin() {
 		return Message{}, s.fault
 	}
 	m := s.message()
-	if !s.broken() {
+	if !s.notJSON() {
 		s.end()
 	}
 	if s.fault != nil {
-		if string(m.ID) == "null" { // of a failure, before it turned out that more follows: it is no id to answer to
+		if string(m.ID) == "null" { // a Failure with bytes after it; null is not an id that a refusal could carry
 			m.ID = nil
 		}
 		return Message{ID: m.ID}, s.fault
@@ -47,15 +47,15 @@ func Parse(body []byte, depth int) (Message, error) {
 	return m, nil
 }
 
-// IsBatch reports whether a body can only be an array: whether ParseBatch is to read it, or Parse.
+// IsBatch reports whether a body begins as an array does. Then ParseBatch must read it, else Parse.
 func IsBatch(body []byte) bool {
-	i := space(body, 0)
+	i := skipSpace(body, 0)
 	return i < len(body) && body[i] == '['
 }
 
-// ParseBatch reads a body that is an array of messages, one or more, and appends them to dst. The array does not count for depth.
-// With an error, dst has grown by the messages before the first faulty one. The error's reason begins with the number of that
-// message ("message 3: …"), counted from 1, unless the fault is in the array itself.
+// ParseBatch reads a body that is an array of one or more messages and appends them to dst. The array does not count for depth. With an error,
+// dst has grown by the messages before the first faulty one. The error's reason begins with the number of that message, counted from 1
+// ("message 3: …"), unless the fault is in the array itself.
 func ParseBatch(dst []Message, body []byte, depth int) ([]Message, error) {
 	for m, err := range Batch(body, depth) {
 		if err != nil {
@@ -66,9 +66,9 @@ func ParseBatch(dst []Message, body []byte, depth int) ([]Message, error) {
 	return dst, nil
 }
 
-// Batch reads a body that is an array of messages one by one, without memory for all of them. An error comes last: the messages before
-// the first faulty one have been yielded by then, also where it turns out behind them that the body is not JSON. Whoever wants all or
-// none reads it twice. Errors are as with ParseBatch.
+// Batch reads a body that is an array of messages, one by one, so it needs no memory for all of them. An error comes last. By then the messages
+// before the first faulty one were yielded, also if the body turns out not to be JSON. A caller that wants all messages or none reads
+// the body twice. Errors are as with ParseBatch.
 func Batch(body []byte, depth int) iter.Seq2[Message, error] {
 	return func(yield func(Message, error) bool) {
 		s := scanner{b: body, limit: depth}
@@ -82,32 +82,32 @@ func Batch(body []byte, depth int) iter.Seq2[Message, error] {
 	}
 }
 
-// batch reads an array of messages. It returns false if the body is not JSON, or yield has had enough.
+// batch reads an array of messages. It returns false if the body is not JSON or yield returned false.
 func (s *scanner) batch(yield func(Message) bool) bool {
 	if s.i >= len(s.b) || s.b[s.i] != '[' {
 		s.invalid("a batch must be an array")
 		return s.value(0)
 	}
-	s.i = space(s.b, s.i+1)
+	s.i = skipSpace(s.b, s.i+1)
 	if s.i < len(s.b) && s.b[s.i] == ']' {
 		s.i++
 		s.invalid("an empty batch")
 		return true
 	}
 	for n := 1; ; n++ {
-		s.part = n
+		s.messageNumber = n
 		m := s.message()
-		if s.broken() {
+		if s.notJSON() {
 			return false
 		}
-		s.part = 0
+		s.messageNumber = 0
 		if s.fault == nil && !yield(m) {
 			return false
 		}
-		s.i = space(s.b, s.i)
+		s.i = skipSpace(s.b, s.i)
 		switch {
 		case s.i < len(s.b) && s.b[s.i] == ',':
-			s.i = space(s.b, s.i+1)
+			s.i = skipSpace(s.b, s.i+1)
 		case s.i < len(s.b) && s.b[s.i] == ']':
 			s.i++
 			return true
@@ -118,7 +118,7 @@ func (s *scanner) batch(yield func(Message) bool) bool {
 	}
 }
 
-// Valid reports whether a value is JSON in UTF-8, with nothing but white space around it. It does not allocate, up to 256 levels.
+// Valid reports whether a value is JSON in UTF-8 with only white space around it. Up to 256 levels it does not allocate.
 func Valid(value []byte) bool {
 	s := scanner{b: value, limit: math.MaxInt}
 	if s.begin() && s.value(0) {

@@ -2,14 +2,14 @@ package jsonrpc
 
 import "strconv"
 
-// scanner validates JSON (RFC 8259) from left to right. Its methods return false or a negative index when the body is not JSON;
-// the fault then says why. A fault of the other sort (CodeInvalid) does not stop it, so that the id behind it is still found.
+// scanner validates JSON (RFC 8259) from left to right. Its methods return false or a negative index if the body is not JSON; fault then says
+// why. A fault of the other kind (CodeInvalid) does not stop it, so that an id after the fault is still found.
 type scanner struct {
-	b     []byte
-	i     int    // the first byte not read yet
-	limit int    // of nesting
-	part  int    // which message of a batch is being read, from 1; 0 outside of one
-	fault *Error // the one to report, so far
+	b             []byte
+	i             int    // the first byte not read yet
+	limit         int    // of nesting
+	fault         *Error // the fault to report so far
+	messageNumber int    // of the current message of a batch, from 1; 0 outside of one
 }
 
 // begin skips to the first byte of the body's value.
@@ -18,41 +18,41 @@ func (s *scanner) begin() bool {
 		s.syntax(0, "no byte order mark")
 		return false
 	}
-	s.i = space(s.b, 0)
+	s.i = skipSpace(s.b, 0)
 	return true
 }
 
-// end checks that nothing is left but white space.
+// end checks that only white space is left.
 func (s *scanner) end() {
-	if s.i = space(s.b, s.i); s.i < len(s.b) {
+	if s.i = skipSpace(s.b, s.i); s.i < len(s.b) {
 		s.syntax(s.i, "nothing after the value")
 	}
 }
 
-// enter opens an object or array which is nested at the given level, the outermost being 1.
-func (s *scanner) enter(level int) {
+// checkDepth checks the level of an object or array; the outermost has level 1.
+func (s *scanner) checkDepth(level int) {
 	if level > s.limit {
 		s.invalid("nested deeper than " + strconv.Itoa(s.limit))
 	}
 }
 
-// key reads the next key of an object, up to the first byte of its value. With first, i is the index of '{', else it is
-// behind a value. The key comes undecoded, without quotes. There is none if the object ends here or the body is not JSON.
+// key reads the next key of an object, up to the first byte of its value. With first, s.i must be the index of '{', else the index after a
+// value. The key is returned undecoded and without quotes. ok is false if the object ends here or the body is not JSON.
 func (s *scanner) key(first bool) (key []byte, ok bool) {
 	var i int
 	if first {
-		if i = space(s.b, s.i+1); i < len(s.b) && s.b[i] == '}' {
+		if i = skipSpace(s.b, s.i+1); i < len(s.b) && s.b[i] == '}' {
 			s.i = i + 1
 			return nil, false
 		}
 	} else {
-		i = space(s.b, s.i)
+		i = skipSpace(s.b, s.i)
 		switch {
 		case i < len(s.b) && s.b[i] == '}':
 			s.i = i + 1
 			return nil, false
 		case i < len(s.b) && s.b[i] == ',':
-			i = space(s.b, i+1)
+			i = skipSpace(s.b, i+1)
 		default:
 			s.syntax(i, "',' or '}'")
 			return nil, false
@@ -66,7 +66,7 @@ func (s *scanner) key(first bool) (key []byte, ok bool) {
 	return s.b[i+1 : end], true
 }
 
-// name reads the key at i and the colon. It returns the index of the key's closing quote and that of the value.
+// name reads the key at i and the colon. It returns the index of the key's last quote and that of the value.
 func (s *scanner) name(i int) (end, next int) {
 	if i >= len(s.b) || s.b[i] != '"' {
 		s.syntax(i, "a key")
@@ -76,25 +76,25 @@ func (s *scanner) name(i int) (end, next int) {
 		return 0, -1
 	}
 	end = i - 1
-	if i = space(s.b, i); i >= len(s.b) || s.b[i] != ':' {
+	if i = skipSpace(s.b, i); i >= len(s.b) || s.b[i] != ':' {
 		s.syntax(i, "':'")
 		return 0, -1
 	}
-	return end, space(s.b, i+1)
+	return end, skipSpace(s.b, i+1)
 }
 
-// value reads the value at i, inside of outer objects and arrays, to the byte behind it.
+// value reads the value at s.i and moves s.i to the byte after it. outer is how many objects and arrays the value lies in.
 func (s *scanner) value(outer int) bool {
 	b, i := s.b, s.i
-	// What is open: one bit per level, set for objects. The innermost 64 are in open, those around them in spilled.
+	// The objects and arrays around i, one bit each, set for objects. The innermost 64 are in inner, the others in outerLevels.
 	var (
-		levels  int
-		open    uint64
-		store   [3]uint64
-		spilled = store[:0]
+		levels      int
+		inner       uint64
+		buf         [3]uint64
+		outerLevels = buf[:0]
 	)
 	for {
-		// A value has to begin at i.
+		// A value must begin at i.
 		if i >= len(b) {
 			s.syntax(i, "a value")
 			return false
@@ -104,14 +104,14 @@ func (s *scanner) value(outer int) bool {
 			i = s.str(i + 1)
 		case '{', '[':
 			if levels > 0 && levels&63 == 0 {
-				spilled = append(spilled, open)
+				outerLevels = append(outerLevels, inner)
 			}
 			levels++
-			s.enter(outer + levels)
-			open <<= 1
-			i = space(b, i+1)
+			s.checkDepth(outer + levels)
+			inner <<= 1
+			i = skipSpace(b, i+1)
 			if c == '{' {
-				open |= 1
+				inner |= 1
 				if i >= len(b) || b[i] != '}' {
 					if _, i = s.name(i); i < 0 {
 						return false
@@ -121,7 +121,7 @@ func (s *scanner) value(outer int) bool {
 			} else if i >= len(b) || b[i] != ']' {
 				continue
 			}
-			// It is empty. Its end is read below.
+			// The object or array is empty. Its end is read below.
 		case 't':
 			i = s.literal(i, "true")
 		case 'f':
@@ -138,19 +138,19 @@ func (s *scanner) value(outer int) bool {
 			return false
 		}
 
-		// A value ended before i. With it, any number of objects and arrays may.
+		// A value ended before i. Any number of objects and arrays may end with it.
 		for {
 			if levels == 0 {
 				s.i = i
 				return true
 			}
-			if i = space(b, i); i >= len(b) {
+			if i = skipSpace(b, i); i >= len(b) {
 				s.syntax(i, "',' or an end")
 				return false
 			}
-			c, object := b[i], open&1 != 0
+			c, object := b[i], inner&1 != 0
 			if c == ',' {
-				i = space(b, i+1)
+				i = skipSpace(b, i+1)
 				if object {
 					if _, i = s.name(i); i < 0 {
 						return false
@@ -168,10 +168,10 @@ func (s *scanner) value(outer int) bool {
 			}
 			i++
 			levels--
-			open >>= 1
+			inner >>= 1
 			if levels > 0 && levels&63 == 0 {
-				open = spilled[len(spilled)-1]
-				spilled = spilled[:len(spilled)-1]
+				inner = outerLevels[len(outerLevels)-1]
+				outerLevels = outerLevels[:len(outerLevels)-1]
 			}
 		}
 	}

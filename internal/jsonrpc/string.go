@@ -5,17 +5,17 @@ import (
 	"unicode/utf8"
 )
 
-// longestEscape is how many bytes of a JSON string one byte of text takes up at most: \u0041.
+// longestEscape is the largest number of bytes that a JSON string uses for one byte of text: \u0041.
 const longestEscape = 6
 
-// Unquote decodes a JSON string, quotes included and nothing around them. Invalid UTF-8 and lone surrogates become U+FFFD, as in
-// encoding/json. It returns false for what is no JSON string.
+// Unquote decodes a JSON string, which includes its quotes and has nothing around them. Invalid UTF-8 and lone surrogates become U+FFFD, as
+// in encoding/json. It returns false if raw is not a JSON string.
 func Unquote(raw []byte) (string, bool) {
 	if len(raw) < 2 || raw[0] != '"' || raw[len(raw)-1] != '"' {
 		return "", false
 	}
 	raw = raw[1 : len(raw)-1]
-	if plain(raw, 0) == len(raw) {
+	if skipPlain(raw, 0) == len(raw) {
 		return string(raw), true
 	}
 	text, ok := appendDecoded(make([]byte, 0, len(raw)), raw)
@@ -25,10 +25,10 @@ func Unquote(raw []byte) (string, bool) {
 	return string(text), true
 }
 
-// appendDecoded decodes what is between a JSON string's quotes. It returns false where that cannot be.
+// appendDecoded decodes the text between a JSON string's quotes. It returns false if that is not valid.
 func appendDecoded(dst, raw []byte) ([]byte, bool) {
 	for i := 0; i < len(raw); {
-		j := plain(raw, i)
+		j := skipPlain(raw, i)
 		dst = append(dst, raw[i:j]...)
 		if i = j; i == len(raw) {
 			break
@@ -39,7 +39,7 @@ func appendDecoded(dst, raw []byte) ([]byte, bool) {
 		case c >= utf8.RuneSelf:
 			r, n = utf8.DecodeRune(raw[i:])
 		case c == '\\':
-			r, n = escape(raw[i:])
+			r, n = decodeRune(raw[i:])
 		}
 		if n == 0 {
 			return dst, false
@@ -50,14 +50,14 @@ func appendDecoded(dst, raw []byte) ([]byte, bool) {
 	return dst, true
 }
 
-// escape decodes the escape that b begins with, or two if they are a surrogate pair. It has n bytes, 0 if it is none.
-func escape(b []byte) (r rune, n int) {
-	r, n = unit(b)
+// decodeRune decodes the escape that b begins with, or two that are a surrogate pair. They have n bytes; 0: b does not begin with an escape.
+func decodeRune(b []byte) (r rune, n int) {
+	r, n = decodeEscape(b)
 	if n == 0 || !utf16.IsSurrogate(r) {
 		return r, n
 	}
 	if low := b[n:]; len(low) > 0 && low[0] == '\\' {
-		second, m := unit(low)
+		second, m := decodeEscape(low)
 		if pair := utf16.DecodeRune(r, second); pair != utf8.RuneError {
 			return pair, n + m
 		}
@@ -65,12 +65,12 @@ func escape(b []byte) (r rune, n int) {
 	return utf8.RuneError, n
 }
 
-// AppendString appends s as a JSON string: as encoding/json writes it without its HTML escapes, and with U+0085 escaped as well. So it never
-// has a line break, of Unicode's or of anybody's, and is valid UTF-8 whatever s is.
+// AppendString appends s as a JSON string: as encoding/json writes it without HTML escapes, with U+0085 escaped as well. So the string never
+// contains a line break, not even one of Unicode, and it is valid UTF-8 whatever s is.
 func AppendString(dst []byte, s string) []byte {
 	const hex = "0123456789abcdef"
 	dst = append(dst, '"')
-	from := 0 // what is before it has been written
+	from := 0 // s[:from] has been written
 	for i := 0; i < len(s); {
 		c := s[i]
 		if c < utf8.RuneSelf {

@@ -6,22 +6,22 @@ import (
 	"unicode/utf8"
 )
 
-// isSpace reports JSON's white space, which is less than Unicode's or that of C.
+// isSpace reports whether c is white space in JSON, which has less of it than Unicode or C.
 func isSpace(c byte) bool { return c == ' ' || c == '\n' || c == '\r' || c == '\t' }
 
-// space returns the index of the first byte from i on that is no white space.
-func space(b []byte, i int) int {
+// skipSpace returns the index of the first byte from i on that is not white space.
+func skipSpace(b []byte, i int) int {
 	for i < len(b) && isSpace(b[i]) {
 		i++
 	}
 	return i
 }
 
-// str reads a string, from behind its opening quote to behind its closing one.
+// str reads a string. i is the index after its first quote; it returns the index after its last one.
 func (s *scanner) str(i int) int {
 	b := s.b
 	for {
-		i = plain(b, i)
+		i = skipPlain(b, i)
 		if i >= len(b) {
 			s.syntax(i, "'\"'")
 			return -1
@@ -30,7 +30,7 @@ func (s *scanner) str(i int) int {
 		case c == '"':
 			return i + 1
 		case c == '\\':
-			_, n := unit(b[i:])
+			_, n := decodeEscape(b[i:])
 			if n == 0 {
 				s.syntax(i, "an escape")
 				return -1
@@ -40,7 +40,7 @@ func (s *scanner) str(i int) int {
 			s.syntax(i, "no control character in a string")
 			return -1
 		default:
-			// Text that is not ASCII is seldom a single rune.
+			// Runes that are not ASCII often follow each other.
 			for i < len(b) && b[i] >= utf8.RuneSelf {
 				r, n := utf8.DecodeRune(b[i:])
 				if r == utf8.RuneError && n == 1 {
@@ -53,13 +53,13 @@ func (s *scanner) str(i int) int {
 	}
 }
 
-// plain returns the index of the first byte from i on that does not stand for itself in a string without more ado: a quote, a
-// backslash, a control character, or a part of a rune that is not ASCII. If there is none, it is len(b).
-func plain(b []byte, i int) int {
+// skipPlain returns the index of the first byte from i on that needs a closer look in a string: a quote, a backslash, a control character, or
+// a byte of a rune that is not ASCII. If there is none, it returns len(b).
+func skipPlain(b []byte, i int) int {
 	const ones, tops = 0x0101010101010101, 0x8080808080808080
 	for ; i+8 <= len(b); i += 8 {
-		// Eight bytes at once. A byte's top bit is set in found if it is looked for; the borrow of a subtraction may set that
-		// of a byte behind it as well, but the first one is right.
+		// Eight bytes at once. For each byte that is looked for, its top bit is set in found. The borrow of a subtraction may also set
+		// the bit of a later byte, but the first one is right.
 		w := binary.LittleEndian.Uint64(b[i:])
 		quote, slash := w^(ones*'"'), w^(ones*'\\')
 		found := ((w-ones*' ')&^w | (quote-ones)&^quote | (slash-ones)&^slash | w) & tops
@@ -75,9 +75,9 @@ func plain(b []byte, i int) int {
 	return i
 }
 
-// unit decodes the escape that b begins with. For \u it is a UTF-16 code unit, maybe half of a pair. It has n bytes, 0 if it is
-// none.
-func unit(b []byte) (u rune, n int) {
+// decodeEscape decodes the escape that b begins with. For \u it returns a UTF-16 code unit, which may be half of a pair. The escape has n bytes;
+// 0: b does not begin with an escape.
+func decodeEscape(b []byte) (u rune, n int) {
 	if len(b) < 2 {
 		return 0, 0
 	}
@@ -125,7 +125,7 @@ func (s *scanner) literal(i int, word string) int {
 	return -1
 }
 
-// number reads a number. What may follow it is for the caller to say: "01" is a number, and a byte too many.
+// number reads a number. The caller checks what follows it: of "01" it reads only the 0.
 func (s *scanner) number(i int) int {
 	b := s.b
 	if b[i] == '-' {

@@ -15,13 +15,13 @@ import (
 const maxDepth = 300 // of JSON
 
 var (
-	// statuses are those of handlers: rejoin's, and those of the SDKs' in the modern era.
+	// statuses are those that handlers may send: rejoin, and the SDKs in the modern era.
 	statuses = []int{200, 202, 204, 400, 403, 404, 405, 406, 413, 415, 429, 500, 501, 503}
-	// refusals are those of net/http, which come last on a connection.
+	// refusals are those that net/http may send as the last answer of a connection.
 	refusals = []int{400, 408, 417, 431, 501, 505}
 )
 
-// check looks at all that has come over each connection, which is at rest.
+// check checks all that has come over each connection. The server must be idle.
 func (p *play) check() {
 	for i, c := range p.conns {
 		if err := c.check(); err != nil {
@@ -30,20 +30,18 @@ func (p *play) check() {
 	}
 }
 
-// check reads the answers of a connection in their order. Each request that reached the handler has one; net/http itself may have the last word.
+// check reads the answers of a connection in order. Each request that reached the handler has one. A refusal of net/http may come last.
 func (c *client) check() error {
 	c.mu.Lock()
 	requests := slices.Clone(c.requests)
 	c.mu.Unlock()
-	raw, over := c.got()
-	c.conn.mu.Lock()
-	whole := !c.conn.cut && !c.conn.frozen && !c.conn.fin // else a part of an answer may be missing
-	c.conn.mu.Unlock()
+	raw, over := c.Unread()
+	whole := !c.cut && !c.frozen && !c.fin // otherwise a part of an answer may be missing
 	in := bufio.NewReader(bytes.NewReader(raw))
 	for i, r := range requests {
 		if in.Buffered() == 0 {
 			if _, err := in.Peek(1); err != nil {
-				if r.owed(whole) {
+				if r.mustBeWhole(whole) {
 					return errorf("%s, request %d, has no answer", r.method, i)
 				}
 				return nil
@@ -51,21 +49,21 @@ func (c *client) check() error {
 		}
 		res, err := readHead(in, r.method)
 		switch {
-		case err != nil && r.owed(whole):
+		case err != nil && r.mustBeWhole(whole):
 			return errorf("answer %d: %w", i, err)
 		case err != nil:
-			return nil //nolint:nilerr // it may be broken off
+			return nil //nolint:nilerr // the answer may be incomplete
 		}
 		body, err := io.ReadAll(res.Body)
 		ended := err == nil && (res.ContentLength >= 0 || slices.Contains(res.TransferEncoding, "chunked") || over)
 		switch {
-		case err != nil && (!errors.Is(err, io.ErrUnexpectedEOF) || r.owed(whole)):
+		case err != nil && (!errors.Is(err, io.ErrUnexpectedEOF) || r.mustBeWhole(whole)):
 			return errorf("the body of answer %d: %w", i, err)
 		case !slices.Contains(statuses, res.StatusCode):
 			return errorf("answer %d: status %d", i, res.StatusCode)
 		}
 		if !whole && res.StatusCode == http.StatusOK && len(body) == 0 && res.Header["Content-Type"] == nil {
-			return nil // to net/http a client that sends no more has gone: it says so where the handler does not answer
+			return nil // net/http takes a client that closed its direction for gone: if the handler sends nothing, it sends this
 		}
 		if err := checkAnswer(r, res, body, ended); err != nil {
 			return errorf("answer %d, to %s: %w", i, r.method, err)
@@ -78,8 +76,8 @@ func (c *client) check() error {
 	return checkRest(in)
 }
 
-// owed reports whether all of its answer must be there.
-func (r *request) owed(whole bool) bool { return r.done && whole && !r.aborted }
+// mustBeWhole reports whether the whole answer must be there. whole: the connection was not broken.
+func (r *request) mustBeWhole(whole bool) bool { return r.done && whole && !r.aborted }
 
 // readHead reads the head of a final answer.
 func readHead(in *bufio.Reader, method string) (*http.Response, error) {
@@ -94,8 +92,8 @@ func readHead(in *bufio.Reader, method string) (*http.Response, error) {
 	}
 }
 
-// checkRest looks at what comes after the answers of the handler: nothing, or a refusal of net/http, which is the last. (Before it closes the
-// connection it may wait for a body.)
+// checkRest checks what comes after the answers of the handler: nothing, or one refusal of net/http. (net/http may wait for a body before it
+// closes the connection.)
 func checkRest(in *bufio.Reader) error {
 	if _, err := in.Peek(1); err != nil {
 		return nil //nolint:nilerr // it is the end
@@ -115,14 +113,14 @@ func checkRest(in *bufio.Reader) error {
 	return nil
 }
 
-// checkAnswer checks one answer of the handler. ended: its body is whole.
+// checkAnswer checks one answer of the handler. ended: its body is complete.
 func checkAnswer(r *request, res *http.Response, body []byte, ended bool) error {
 	for _, name := range []string{"Content-Type", "Content-Length", "Mcp-Session-Id", "Cache-Control", "Retry-After"} {
 		if len(res.Header[name]) > 1 {
 			return errorf("%s stands there %d times", name, len(res.Header[name]))
 		}
 	}
-	kind, _, _ := mime.ParseMediaType(res.Header.Get("Content-Type")) // "" is none
+	kind, _, _ := mime.ParseMediaType(res.Header.Get("Content-Type")) // "": there is none
 	id := res.Header.Get("Mcp-Session-Id")
 	switch {
 	case id != "" && (res.StatusCode != http.StatusOK || r.method != http.MethodPost):
@@ -142,7 +140,7 @@ func checkAnswer(r *request, res *http.Response, body []byte, ended bool) error 
 		return nil
 	}
 	if _, named := jsonrpc.Field(body, "id"); !named && res.StatusCode >= http.StatusBadRequest && bytes.HasPrefix(body, []byte("{")) {
-		body = append([]byte(`{"id":null,`), body[1:]...) // MCP's schema lets an error leave it out; go-sdk does, of a notification
+		body = append([]byte(`{"id":null,`), body[1:]...) // MCP's schema allows an error without an id; go-sdk sends such errors for notifications
 	}
 	failed, err := checkMessages(body)
 	if err == nil && res.StatusCode >= http.StatusBadRequest && !failed {

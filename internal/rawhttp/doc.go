@@ -1,26 +1,26 @@
-// Package rawhttp plays bytes over connections to a real http.Server, in virtual time, and checks all that comes back: each answer is valid
-// HTTP, each body is JSON-RPC or a well-formed stream, nothing panics, and nothing is left when the clients have gone. It is what the
-// fuzz targets of raw HTTP share, here and in the bridges.
+// Package rawhttp sends bytes over connections to a real http.Server, in virtual time, and checks all that comes back: each answer is valid
+// HTTP, each body is JSON-RPC or a well-formed stream, nothing panics, and nothing is left when the clients have gone. The fuzz targets of
+// raw HTTP share it, here and in the bridges.
 //
-// A script is the bytes that clients send, with names in braces. Some stand for a value that the server has given, so that a mutated script
-// still gets past the door:
+// A script is the bytes that clients send, with names in braces. Some names stand for a value from the server, so that the server still
+// accepts a mutated script:
 //
-//	{{session}}  the newest session id; where there is none yet, a session of version 2025-11-25 is opened
+//	{{session}}  the newest session id; if there is none yet, a session of version 2025-11-25 is opened
 //	{{batches}}  the id of a session of version 2025-03-26
 //	{{cursor}}   the newest event id
-//	{{question}} the id, as JSON, of the newest question of the server
-//	{{length}}   the length of what comes after the head in which it stands, up to the next name below
-//	{{fill}}     5,000 times x
+//	{{question}} the id, as JSON, of the server's newest request to the client
+//	{{length}}   the length of what follows the head that contains it, up to the next name of the list below
+//	{{fill}}     the letter x 5,000 times
 //
-// The others do something with what was sent so far:
+// The others send what comes before them, and then act:
 //
-//	{{end}}    the end of a body, for {{length}}
-//	{{wait}}   lets the server come to rest
-//	{{later}}  lets 1.5 s pass: a head is due, and so is a client that was told to come back
+//	{{end}}    ends a body, for {{length}}
+//	{{wait}}   waits until all goroutines of the server are blocked
+//	{{later}}  lets 1.5 s pass: a head is due, and a client that was told to come back is due
 //	{{long}}   lets 20 s pass: a comment is due
-//	{{new}}    goes on over another connection; the one so far stays open
+//	{{new}}    goes on over a new connection; the one so far stays
 //	{{back}}   goes on over the connection before this one
-//	{{fin}}    ends the client's direction
-//	{{cut}}    breaks the connection; what was not read yet is lost
-//	{{freeze}} the client reads no more
+//	{{fin}}    closes the client's direction
+//	{{cut}}    breaks the connection; bytes that were not read yet are lost
+//	{{freeze}} stops the client from reading
 package rawhttp

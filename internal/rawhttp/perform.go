@@ -8,19 +8,20 @@ import (
 	"time"
 )
 
+// perform runs the script.
 func (p *play) perform() {
 	p.dial()
 	done := 0
 	for _, token := range parse(p.script) {
-		c := p.conns[p.now]
+		c := p.conns[p.current]
 		switch {
 		case token.name == "":
 			c.pending.add(token.text)
 		case values[token.name]:
 			p.value(c, token.name)
 		default:
-			if done++; done <= maxActs {
-				p.act(c, token.name)
+			if done++; done <= maxActions {
+				p.action(c, token.name)
 			}
 		}
 	}
@@ -33,14 +34,12 @@ func (p *play) perform() {
 }
 
 func (c *client) send(raw []byte) {
-	c.update(func() {
-		if !c.cut && !c.fin {
-			c.in = append(c.in, raw...)
-			c.sent.Write(raw)
-		}
-	})
+	if _, err := c.Write(raw); err == nil { // else the script has cut or ended it, or the server has closed it
+		c.sent.Write(raw)
+	}
 }
 
+// value adds the value that a name stands for.
 func (p *play) value(c *client, name string) {
 	switch name {
 	case "length":
@@ -54,12 +53,12 @@ func (p *play) value(c *client, name string) {
 			p.session = p.newest(sessionField)
 		}
 		if p.session == "" {
-			p.session = p.open("2025-11-25")
+			p.session = p.openSession("2025-11-25")
 		}
 		c.pending.add(p.session)
 	case "batches":
 		if p.batches == "" {
-			p.batches = p.open("2025-03-26")
+			p.batches = p.openSession("2025-03-26")
 		}
 		c.pending.add(p.batches)
 	case "cursor":
@@ -69,7 +68,8 @@ func (p *play) value(c *client, name string) {
 	}
 }
 
-func (p *play) act(c *client, name string) {
+// action sends what is pending and does what a name says.
+func (p *play) action(c *client, name string) {
 	c.send(c.pending.flush())
 	switch name {
 	case "wait":
@@ -81,16 +81,19 @@ func (p *play) act(c *client, name string) {
 	case "new":
 		if len(p.conns) < maxConns {
 			p.dial()
-			p.now = len(p.conns) - 1
+			p.current = len(p.conns) - 1
 		}
 	case "back":
-		p.now = max(0, p.now-1)
+		p.current = max(0, p.current-1)
 	case "fin":
-		c.update(func() { c.fin = true })
+		c.fin = true
+		_ = c.CloseWrite() // it never fails
 	case "cut":
-		c.update(func() { c.conn.cut = true })
+		c.cut = true
+		c.Reset()
 	case "freeze":
-		c.update(func() { c.frozen = true })
+		c.frozen = true
+		c.SetReadBuffer(0)
 	}
 }
 
@@ -100,10 +103,10 @@ var (
 	question     = regexp.MustCompile(`"jsonrpc":"2.0","id":("[^"\\]*"|[0-9]+),"method":"`)
 )
 
-// newest is the last match in what came over the latest connection that has one.
+// newest returns the last match on the newest connection that has a match, else "".
 func (p *play) newest(what *regexp.Regexp) string {
 	for _, c := range slices.Backward(p.conns) {
-		got, _ := c.got()
+		got, _ := c.Unread()
 		if all := what.FindAllSubmatch(got, -1); len(all) > 0 {
 			return string(all[len(all)-1][1])
 		}
@@ -111,8 +114,8 @@ func (p *play) newest(what *regexp.Regexp) string {
 	return ""
 }
 
-// say sends a script without acts over a connection.
-func (p *play) say(c *client, script string) {
+// sendScript sends a script without actions over a connection.
+func (p *play) sendScript(c *client, script string) {
 	for _, token := range parse(script) {
 		if token.name == "" {
 			c.pending.add(token.text)
@@ -124,11 +127,11 @@ func (p *play) say(c *client, script string) {
 	synctest.Wait()
 }
 
-// open opens a session over a connection of its own. "": it was refused.
-func (p *play) open(version string) string {
+// openSession opens a session over a new connection and returns its id, "" if it was refused.
+func (p *play) openSession(version string) string {
 	c := p.dial()
-	p.say(c, Post("", Initialize(version)))
-	got, _ := c.got()
+	p.sendScript(c, Post("", Initialize(version)))
+	got, _ := c.Unread()
 	m := sessionField.FindSubmatch(got)
 	if m == nil {
 		return ""

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"log"
+	"math"
 	"net"
 	"net/http"
 	"runtime"
@@ -14,28 +15,31 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/rejoin-mcp/rejoin/internal/pipe"
 )
 
-// Subject is a server under test. Its functions are called by the goroutine that calls Play.
+// Subject is a server under test. Play calls its functions in its own goroutine.
 type Subject struct {
 	Handler http.Handler
-	// Logged gets what is logged, beside what http.Server logs: give its Writer to the server's logger.
+	// Logged gets the server's log: let the server's logger write to it. http.Server logs to it too.
 	Logged *Log
-	// EndSessions ends all sessions, as an operator does.
+	// EndSessions ends all sessions, as an operator can.
 	EndSessions func()
-	// Left says what the server still holds; "": nothing.
+	// Left returns what the server still holds, "" for nothing.
 	Left func() string
 }
 
-// MaxScript is how long a script may be. Longer ones say nothing new, and cost time.
+// MaxScript is the largest length of a script. Longer ones take time and find nothing new.
 const MaxScript = 16 << 10
 
 const (
-	maxActs  = 300 // of a script
-	maxConns = 8
+	maxActions = 300 // of a script
+	maxConns   = 8
 )
 
-// Play runs a script in the bubble of t, and returns what came over each connection.
+// Play runs a script in the synctest bubble of t, and returns what came over each connection. It fails t if it finds a fault. A script longer
+// than MaxScript is not run.
 func Play(t *testing.T, s Subject, script []byte) (answers []string) {
 	t.Helper()
 	if len(script) > MaxScript {
@@ -44,10 +48,10 @@ func Play(t *testing.T, s Subject, script []byte) (answers []string) {
 	p := newPlay(s, string(script))
 	p.run()
 	if len(p.faults) > 0 {
-		t.Fatalf("%s\n\nthe script:\n%q\n%s", strings.Join(p.faults, "\n"), script, p.story())
+		t.Fatalf("%s\n\nthe script:\n%q\n%s", strings.Join(p.faults, "\n"), script, p.transcript())
 	}
 	for _, c := range p.conns {
-		got, _ := c.got()
+		got, _ := c.Unread()
 		answers = append(answers, string(got))
 	}
 	return answers
@@ -59,66 +63,74 @@ func newPlay(s Subject, script string) *play {
 
 func (p *play) run() {
 	p.start()
-	resting := len(goroutines())
+	baseline := len(goroutines())
 	p.perform()
 	p.check()
-	if len(p.script)%2 == 0 { // what is open when its session ends is answered, too
+	if len(p.script)%2 == 0 { // when their session ends, unanswered requests are answered too
 		p.subject.EndSessions()
 		synctest.Wait()
 		p.check()
 	}
-	p.leave(resting)
+	p.disconnect(baseline)
 	p.stop()
 }
 
 type play struct {
 	subject Subject
 	script  string
-	listen  *listener
+	listen  *pipe.Listener
 	server  *http.Server
 	served  chan error
 	conns   []*client
-	now     int    // the connection that the script is at
+	current int    // index of the connection that the script is at
 	session string // the last that {{session}} stood for
 	batches string
 	faults  []string
 
-	mu     sync.Mutex
-	states map[net.Conn]http.ConnState
-	ended  []string // faults that were seen elsewhere
+	mu          sync.Mutex
+	states      map[net.Conn]http.ConnState
+	asyncFaults []string // faults that other goroutines found
 }
 
-// client is a connection, and the requests of it that reached the handler.
+// addr is a loopback address: the guard is part of what is tested.
+var addr = &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1), Port: 80}
+
+// client is the client's end of a connection, and the requests of it that reached the handler. The client has no goroutine: what it sends is in
+// the server's buffer at once, and it does not read: what the server has written stays in its own buffer.
 type client struct {
-	*conn
+	*pipe.Conn
+
+	server           *pipe.Conn
+	cut, frozen, fin bool
+
 	pending  pending
 	sent     bytes.Buffer
 	mu       sync.Mutex
 	requests []*request
 }
 
-// request is one that reached the handler.
+// request is a request that reached the handler.
 type request struct {
 	method  string
 	done    bool
-	aborted bool // its answer is broken off
+	aborted bool // the handler panicked with http.ErrAbortHandler
 }
 
 func (p *play) failf(format string, args ...any) {
 	p.faults = append(p.faults, fmt.Sprintf(format, args...))
 }
 
-// seenf notes a fault from another goroutine.
-func (p *play) seenf(format string, args ...any) {
+// failAsyncf notes a fault. Unlike failf it may be called from any goroutine.
+func (p *play) failAsyncf(format string, args ...any) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.ended = append(p.ended, fmt.Sprintf(format, args...))
+	p.asyncFaults = append(p.asyncFaults, fmt.Sprintf(format, args...))
 }
 
 type clientKey struct{}
 
 func (p *play) start() {
-	p.listen = &listener{conns: make(chan net.Conn), over: make(chan struct{})}
+	p.listen = pipe.Listen(addr)
 	p.server = &http.Server{
 		Handler: http.HandlerFunc(p.serve), ErrorLog: log.New(p.subject.Logged, "http: ", 0), MaxHeaderBytes: 4 << 10,
 		DisableGeneralOptionsHandler: true, ConnState: p.state, ReadHeaderTimeout: time.Minute,
@@ -135,21 +147,21 @@ func (p *play) clientOf(c net.Conn) *client {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for _, one := range p.conns {
-		if one.conn == c {
+		if one.server == c {
 			return one
 		}
 	}
 	return nil
 }
 
-// state sees that connections change as net/http says they do.
+// state checks the order in which net/http reports the states of a connection.
 func (p *play) state(c net.Conn, now http.ConnState) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	before, known := p.states[c]
 	p.states[c] = now
 	if now == http.StateHijacked || known != (now != http.StateNew) || before == http.StateClosed {
-		p.ended = append(p.ended, fmt.Sprintf("a connection went from %v to %v", before, now))
+		p.asyncFaults = append(p.asyncFaults, fmt.Sprintf("a connection went from %v to %v", before, now))
 	}
 }
 
@@ -169,7 +181,7 @@ func (p *play) serve(w http.ResponseWriter, r *http.Request) {
 			defer panic(v)
 		} else if v != nil {
 			buf := make([]byte, 8<<10)
-			p.seenf("the handler panicked: %v\n%s", v, buf[:runtime.Stack(buf, false)])
+			p.failAsyncf("the handler panicked: %v\n%s", v, buf[:runtime.Stack(buf, false)])
 		}
 		c.mu.Lock()
 		defer c.mu.Unlock()
@@ -179,11 +191,14 @@ func (p *play) serve(w http.ResponseWriter, r *http.Request) {
 }
 
 func (p *play) dial() *client {
-	c := &client{conn: newConn(), pending: pending{lengthAt: -1}}
+	c := &client{pending: pending{lengthAt: -1}}
+	c.Conn, c.server = pipe.New(addr, addr)
+	c.SetReadBuffer(math.MaxInt)
+	c.server.SetReadBuffer(math.MaxInt)
 	p.mu.Lock()
 	p.conns = append(p.conns, c)
 	p.mu.Unlock()
-	p.listen.conns <- c.conn
+	_ = p.listen.Deliver(c.server) // the listener is closed last
 	return c
 }
 
@@ -194,11 +209,11 @@ func (p *play) stop() {
 	}
 }
 
-// story is what came over each connection.
-func (p *play) story() string {
+// transcript returns what came over each connection.
+func (p *play) transcript() string {
 	var b strings.Builder
 	for i, c := range p.conns {
-		got, over := c.got()
+		got, over := c.Unread()
 		fmt.Fprintf(&b, "connection %d (over: %v):\n%q\n", i, over, got)
 	}
 	return b.String()

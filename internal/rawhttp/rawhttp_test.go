@@ -7,7 +7,6 @@ import (
 	"strings"
 	"testing"
 	"testing/synctest"
-	"time"
 
 	"github.com/stretchr/testify/require"
 )
@@ -137,28 +136,9 @@ func TestAScript(t *testing.T) {
 			got <- c.sent.String()
 			require.Equal(t, want, <-got)
 			for _, c := range p.conns {
-				c.update(func() { c.conn.cut = true })
+				c.Reset()
 			}
 			p.stop()
 		})
 	}
-}
-
-// The pipe has deadlines, as net/http needs them.
-func TestDeadlines(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		c := newConn()
-		began := time.Now()
-		require.NoError(t, c.SetDeadline(began.Add(time.Second)))
-		_, err := c.Read(make([]byte, 1))
-		require.ErrorContains(t, err, "timeout")
-		require.Equal(t, time.Second, time.Since(began))
-		c.update(func() { c.frozen = true })
-		_, err = c.Write([]byte("x"))
-		require.ErrorContains(t, err, "timeout")
-		require.NoError(t, c.SetDeadline(time.Time{}))
-		c.update(func() { c.frozen = false })
-		_, err = c.Write([]byte("x"))
-		require.NoError(t, err)
-	})
 }

@@ -13,15 +13,15 @@ type token struct {
 	name string // "": it is text
 }
 
-// values are the names that stand for bytes; acts those that do something.
+// values are the names that stand for bytes, actions those that do something.
 var (
-	values = map[string]bool{"session": true, "batches": true, "cursor": true, "question": true, "length": true, "fill": true}
-	acts   = map[string]bool{
+	values  = map[string]bool{"session": true, "batches": true, "cursor": true, "question": true, "length": true, "fill": true}
+	actions = map[string]bool{
 		"end": true, "wait": true, "later": true, "long": true, "new": true, "back": true, "fin": true, "cut": true, "freeze": true,
 	}
 )
 
-// parse takes a script apart. Braces around anything but a name are bytes like others.
+// parse splits a script into tokens. Braces around anything but a name are ordinary bytes.
 func parse(script string) (all []token) {
 	var text strings.Builder
 	for script != "" {
@@ -31,8 +31,8 @@ func parse(script string) (all []token) {
 			break
 		}
 		name, after, closed := strings.Cut(rest, "}}")
-		if !closed || !values[name] && !acts[name] {
-			text.WriteString("{") // the next one may be the first of a name
+		if !closed || !values[name] && !actions[name] {
+			text.WriteString("{") // the second brace may begin a name
 			script = "{" + rest
 			continue
 		}
@@ -49,15 +49,15 @@ func parse(script string) (all []token) {
 	return all
 }
 
-// pending is what is to be sent once its length is known.
+// pending is what will be sent when its length is known.
 type pending struct {
 	text     []byte
-	lengthAt int // where a length belongs; -1: nowhere
+	lengthAt int // where the length is to be inserted; -1: nowhere
 }
 
 func (p *pending) add(text string) { p.text = append(p.text, text...) }
 
-// flush returns what is to be sent.
+// flush returns what is to be sent, with its length, and empties p.
 func (p *pending) flush() []byte {
 	raw := p.text
 	if p.lengthAt >= 0 {

@@ -7,15 +7,15 @@ import (
 	"strings"
 )
 
-// recorded are what clients of others send to a server that lets them go once: the tests of them in conformance write it (-record).
+// recorded is what other clients send to a server that detaches them once. Their tests in conformance write it (-record).
 //
 //go:embed recorded/*.http
 var recorded embed.FS
 
-// Recorded are the scripts that were recorded.
+// Recorded returns the recorded scripts.
 func Recorded() (all []string) {
 	const folder = "recorded"
-	files, _ := recorded.ReadDir(folder) // it is part of the program
+	files, _ := recorded.ReadDir(folder) // embedded, so it cannot fail
 	for _, f := range files {
 		raw, _ := recorded.ReadFile(path.Join(folder, f.Name()))
 		all = append(all, string(raw)+"{{later}}")
@@ -23,10 +23,10 @@ func Recorded() (all []string) {
 	return all
 }
 
-// Path is where the requests of the seeds go.
+// Path is the path of all requests of the seeds.
 const Path = "/mcp"
 
-// head is that of a request, to its blank line. header are names and values in turn.
+// head returns the head of a request without its blank line. header is a list of names and values in turn.
 func head(method, session string, header ...string) string {
 	var b strings.Builder
 	b.WriteString(method + " " + Path + " HTTP/1.1\r\nHost: localhost\r\n")
@@ -39,18 +39,18 @@ func head(method, session string, header ...string) string {
 	return b.String()
 }
 
-// Post is a request with its length.
+// Post returns a POST with its length. header is a list of names and values in turn.
 func Post(session, body string, header ...string) string {
 	return head("POST", session, header...) + "Content-Type: application/json\r\nAccept: application/json, text/event-stream\r\nContent-Length: {{length}}\r\n\r\n" + body + "{{end}}"
 }
 
-// Initialize is the body of a request that opens a session of a version, whose client may be asked.
+// Initialize returns the body of an initialize request. Its client accepts requests from the server.
 func Initialize(version string) string {
 	return `{"jsonrpc":"2.0","id":0,"method":"initialize","params":{"protocolVersion":"` + version +
 		`","capabilities":{"elicitation":{},"roots":{},"sampling":{}},"clientInfo":{"name":"raw","version":"1"}}}`
 }
 
-// call is the body of a call of a tool.
+// call returns the body of a tools/call.
 func call(id, tool string) string {
 	return `{"jsonrpc":"2.0","id":` + id + `,"method":"tools/call","params":{"name":"` + tool + `","arguments":{},"_meta":{"progressToken":"p"}}}`
 }
@@ -78,7 +78,7 @@ func hex(n int) string {
 	return hex(n/16) + digits[n%16:n%16+1]
 }
 
-// modern is a request of version 2026-07-28.
+// modern returns a request of version 2026-07-28.
 func modern(method, name, params string) string {
 	header := []string{"Mcp-Protocol-Version", "2026-07-28", "Mcp-Method", method}
 	if name != "" {
@@ -96,7 +96,7 @@ const (
 	cancelled   = `{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":1}}`
 )
 
-// Seeds are exchanges to begin from: what clients do, and what they should not.
+// Seeds returns exchanges for a fuzzer to start from: what clients do, and what they should not do.
 func Seeds() []string {
 	remove := head("DELETE", session) + "\r\n"
 	ready := Post("", Initialize("2025-11-25")) + "{{wait}}" + Post(session, initialized, "Mcp-Protocol-Version", "2025-11-25") + "{{wait}}"
@@ -125,7 +125,7 @@ func Seeds() []string {
 		// the modern era
 		modern("server/discover", "", "") + "{{wait}}" + modern("tools/list", "", "") + "{{wait}}" + modern("tools/call", "quick", "") + "{{wait}}" + modern("ping", "", ""),
 		modern("tools/call", "progress", "") + "{{later}}" + modern("tools/call", "nothing", "") + "{{wait}}" + modern("nothing", "", ""),
-		modern("tools/call", "block", "") + "{{later}}{{cut}}{{new}}" + modern("tools/call", "block", "") + "{{long}}{{fin}}{{new}}" + modern("tools/call", "block", "") + "{{long}}{", // net/http does not see who leaves behind more
+		modern("tools/call", "block", "") + "{{later}}{{cut}}{{new}}" + modern("tools/call", "block", "") + "{{long}}{{fin}}{{new}}" + modern("tools/call", "block", "") + "{{long}}{", // net/http does not see that a client has gone if more bytes are waiting
 		modern("tools/call", "ask", "") + "{{later}}{{new}}" + modern("tools/call", "poll", "") + "{{later}}",
 		modern("subscriptions/listen", "", `"notifications":{"toolsListChanged":true},`) + "{{long}}{{new}}" + get("", "Mcp-Protocol-Version", "2026-07-28") + remove,
 		strings.Replace(modern("notifications/cancelled", "", `"requestId":1,`), "Method: notifications", "Method: other", 1) + strings.Replace(modern("tools/list", "", ""), "Method: tools", "Method: other", 1),
@@ -136,7 +136,7 @@ func Seeds() []string {
 		Post(session, ping, "Expect", "100-continue") + "{{wait}}" + Post(session, ping, "Expect", "something") + Post(session, ping),
 		head("POST", session, "Expect", "100-continue", "Content-Type", "text/plain", "Content-Length", "100") + "\r\n{{wait}}",
 		head("T", session, "Expect", "something", "Content-Length", "100") + "\r\n{{wait}}",
-		head("T", session, "Expect", "100-continue", "Content-Length", "100") + "\r\n{{wait}}", // net/http waits for the body, having answered
+		head("T", session, "Expect", "100-continue", "Content-Length", "100") + "\r\n{{wait}}", // net/http has answered and waits for the body
 		strings.Replace(Post(session, ping), " /mcp ", " http://localhost/mcp?a=b ", 1) + strings.Replace(Post(session, ping), "localhost", "evil.example", 1) + "{{wait}}",
 		strings.Replace(Post(session, call("1", "progress"), "Connection", "keep-alive"), "HTTP/1.1", "HTTP/1.0", 1) + "{{later}}" + Post(session, ping),
 		strings.Replace(get(session), "HTTP/1.1", "HTTP/1.0", 1) + "{{long}}",

@@ -16,11 +16,11 @@ import (
 
 var errorf = fmt.Errorf
 
-// eventID is what rejoin writes: a stream, a sequence, and a primer's nonce.
+// eventID matches the ids that rejoin writes: a stream, a sequence and, if it is not an event's, a nonce.
 var eventID = regexp.MustCompile(`^([A-Za-z0-9_-]{22})\.([0-9]+)(\.[0-9a-z]+)?$`)
 
-// checkStream checks a text/event-stream from its beginning: byte by byte against what rejoin writes, and by the reader that clients have.
-// ended: it is over; else only what the server has written so far is there.
+// checkStream checks a text/event-stream from its beginning: byte by byte against what rejoin writes, and by the reader of package sse. ended:
+// the stream is complete; otherwise body is what the server has written so far.
 func checkStream(body []byte, ended bool) error {
 	blocks := strings.Split(string(body), "\n\n")
 	last := blocks[len(blocks)-1]
@@ -36,18 +36,18 @@ func checkStream(body []byte, ended bool) error {
 	return s.compare(body, ended)
 }
 
-// streamState is what the blocks of a stream so far have said.
+// streamState is what is known from the blocks of a stream so far.
 type streamState struct {
-	name   string // of the stream, from its ids; "": none had one
-	polls  bool   // it began with a primer
-	ids    []string
-	seq    uint64 // of the last id
-	beyond bool   // errors without numbers come instead of events
-	bare   bool   // a bare retry has come
-	events []sse.Event
+	name        string // of the stream, from its ids; "": no block had an id
+	polls       bool   // it began with a primer
+	ids         []string
+	seq         uint64 // of the last id
+	noSequences bool   // errors with a nonce instead of a sequence come instead of events
+	bareRetry   bool   // a bare retry has come
+	events      []sse.Event
 }
 
-// block takes one without its blank line.
+// block checks a block, given without its blank line.
 func (s *streamState) block(block string, first bool) error {
 	if strings.HasPrefix(block, ":") {
 		if strings.Contains(block, "\n") {
@@ -55,7 +55,7 @@ func (s *streamState) block(block string, first bool) error {
 		}
 		return nil
 	}
-	if s.bare {
+	if s.bareRetry {
 		return errors.New("something comes after a bare retry")
 	}
 	e := sse.Event{Retry: -1}
@@ -113,7 +113,7 @@ func (s *streamState) event(e sse.Event, first bool) error {
 		if e.HasID || e.Retry < 0 || !s.polls {
 			return errors.New("a block without data is a bare retry, after a primer")
 		}
-		s.bare = true
+		s.bareRetry = true
 	}
 	if !e.HasID {
 		return nil
@@ -121,7 +121,7 @@ func (s *streamState) event(e sse.Event, first bool) error {
 	return s.id(e)
 }
 
-// id checks that ids are those of one stream, without a gap.
+// id checks that the ids are those of one stream, without a gap.
 func (s *streamState) id(e sse.Event) error {
 	m := eventID.FindStringSubmatch(e.ID)
 	if m == nil {
@@ -138,18 +138,18 @@ func (s *streamState) id(e sse.Event) error {
 		return errors.New("a connection reads one stream")
 	case primer && m[3] == "":
 		return errors.New("a primer's id has a nonce")
-	case !primer && m[3] == "" && s.name != "" && (seq != s.seq+1 || s.beyond):
+	case !primer && m[3] == "" && s.name != "" && (seq != s.seq+1 || s.noSequences):
 		return errors.New("there is a gap")
 	case !primer && m[3] != "" && !s.polls:
 		return errors.New("an error without a number is for clients that poll")
 	}
 	s.polls = s.polls || primer
-	s.name, s.seq, s.beyond = m[1], seq, !primer && m[3] != ""
+	s.name, s.seq, s.noSequences = m[1], seq, !primer && m[3] != ""
 	s.ids = append(s.ids, e.ID)
 	return nil
 }
 
-// compare reads a stream once more, by the standard's algorithm.
+// compare reads the stream again, with package sse, and compares the events.
 func (s *streamState) compare(body []byte, ended bool) error {
 	r := sse.NewReader(bytes.NewReader(body), 1<<20)
 	for i := 0; ; i++ {

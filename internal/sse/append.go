@@ -8,29 +8,29 @@ import (
 )
 
 const (
-	// messageName is the event field of what carries data. By the standard it
-	// says nothing, as an event without a name is a message too; but deployed
-	// clients compare the name, and drop what has none.
+	// messageName is the event field of events with data. By the standard it is
+	// not needed, since an event without a name is a message too. But some
+	// deployed clients compare the name, and drop events without one.
 	messageName = "event: message\n"
-	// primerName is the event field of a primer: none, as measured with real
-	// clients. With any other name Python's clients log a warning for each
-	// primer; named message, its empty data is a parse error to others. And it
-	// needs its data line, without which parsers drop the id as well.
+	// primerName is the event field of a primer: it has none, as tests with real
+	// clients showed. With the name message, its empty data is a parse error in
+	// some clients; with any other name, Python's clients log a warning for each
+	// primer. A primer needs its data line: without one, parsers drop the id too.
 	primerName = ""
 )
 
-// AppendEvent appends one event named message to dst. Without an id (nil or
-// empty) it has no id line: a client's cursor stays where it was.
+// AppendEvent appends one event named message to dst. If id is nil or empty, it
+// writes no id line, and a client's cursor stays where it was.
 //
 // Data with line breaks (\n, \r or \r\n) becomes several data lines, which a
-// client joins by \n again. In JSON text an unescaped line break is white
-// space, so the value is the same.
+// client joins with \n. In JSON text an unescaped line break is white space, so
+// the value stays the same.
 //
 // It panics if id holds a control byte.
 func AppendEvent(dst, id, data []byte) []byte {
 	dst = appendHead(dst, messageName, id)
-	// Almost every message is one line, and IndexByte is many times faster than
-	// the search for either byte.
+	// Almost every message is one line, and two calls of IndexByte are many times
+	// faster than IndexAny.
 	if bytes.IndexByte(data, '\n') < 0 && bytes.IndexByte(data, '\r') < 0 {
 		dst = appendDataLine(dst, data)
 		return append(dst, '\n')
@@ -43,9 +43,9 @@ func AppendEvent(dst, id, data []byte) []byte {
 	return append(dst, '\n')
 }
 
-// AppendPrimer appends an event with empty data: it gives a client a cursor and
-// the time to wait before it reconnects, before there is a message. Without an
-// id (nil or empty) it has no id line. The unit of retry is as in AppendRetry.
+// AppendPrimer appends an event with empty data. It gives a client a cursor, and
+// the time to wait before it reconnects, before there is a message. If id is nil
+// or empty, it writes no id line. retry is written as by AppendRetry.
 //
 // It panics if id holds a control byte.
 func AppendPrimer(dst, id []byte, retry time.Duration) []byte {
@@ -54,25 +54,25 @@ func AppendPrimer(dst, id []byte, retry time.Duration) []byte {
 	return append(dst, "data: \n\n"...)
 }
 
-// AppendRetry appends a block that only tells how long a client shall wait
-// before it reconnects: in whole milliseconds, rounded up, at least 1.
-// It has no data, so by the standard it is no message.
+// AppendRetry appends a block that only tells a client how long to wait before
+// it reconnects: in whole milliseconds, rounded up, at least 1. It has no data,
+// so by the standard it is not a message.
 func AppendRetry(dst []byte, retry time.Duration) []byte {
 	return append(appendRetryLine(dst, retry), '\n')
 }
 
-// AppendComment appends a comment in a block of its own: by the standard, no
-// event.
+// AppendComment appends a comment in a block of its own. By the standard it is
+// not an event.
 func AppendComment(dst []byte) []byte {
 	return append(dst, ": \n\n"...)
 }
 
-// appendHead appends the lines of the name, which ends its line, and the id.
+// appendHead appends name, which is a whole line or empty, and the line of the id.
 func appendHead(dst []byte, name string, id []byte) []byte {
 	for _, c := range id {
 		if c < 0x20 || c == 0x7f {
-			// A copy of id is printed: printing id itself would move the
-			// caller's bytes to the heap, on the good path too.
+			// Printing id itself instead of a copy would move the caller's
+			// bytes to the heap, also if id is valid.
 			panic(fmt.Sprintf("sse: control byte 0x%02x in event id %q", c, string(id)))
 		}
 	}
@@ -86,7 +86,7 @@ func appendHead(dst []byte, name string, id []byte) []byte {
 }
 
 func appendRetryLine(dst []byte, retry time.Duration) []byte {
-	// Rounded down, 0.4 ms would become 0, which lets a client come back in a
+	// Rounded down, 0.4 ms would become 0, and a client would come back in a
 	// busy loop. Adding before dividing could overflow.
 	ms := int64(retry / time.Millisecond)
 	if retry%time.Millisecond > 0 {
@@ -103,8 +103,8 @@ func appendDataLine(dst, line []byte) []byte {
 	return append(dst, '\n')
 }
 
-// cutLine splits data at its first line break; more tells if there was one,
-// that is, if rest is another line, possibly an empty one.
+// cutLine splits data at its first line break. more reports whether there was
+// one: then rest is another line, which may be empty.
 func cutLine(data []byte) (line, rest []byte, more bool) {
 	i := bytes.IndexAny(data, "\r\n")
 	if i < 0 {

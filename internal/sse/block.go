@@ -9,11 +9,11 @@ import (
 type block struct {
 	ev     Event // without Data
 	fields bool  // a recognised field was read
-	open   bool  // a line was read, be it a comment
+	begun  bool  // a line was read, also if it was a comment
 
-	// buf is the data so far, and behind it the part that was read of a line
-	// whose end was not. One buffer for both, as its capacity then never
-	// exceeds the limit that their sum has.
+	// buf is the data so far, followed by what was read of an unfinished line.
+	// One buffer holds both, so its capacity never exceeds the limit of their
+	// sum.
 	buf  []byte
 	data int // length of the data in buf
 }
@@ -23,25 +23,25 @@ func newBlock(buf []byte) block {
 	return block{ev: Event{Retry: -1}, buf: buf[:0]}
 }
 
-// size is what the limit applies to.
+// size returns the size that the limit applies to.
 func (b *block) size() int {
 	return len(b.ev.ID) + len(b.ev.Name) + len(b.buf)
 }
 
-// begun tells if the end of the stream would cut the block.
-func (b *block) begun() bool {
-	return b.open || len(b.buf) > b.data
+// incomplete reports whether the stream would cut the block if it ended here.
+func (b *block) incomplete() bool {
+	return b.begun || len(b.buf) > b.data
 }
 
-// hold keeps a part of a line. The caller has checked that size allows it.
+// hold keeps a part of an unfinished line. The caller has checked the limit.
 func (b *block) hold(part []byte, limit int) {
 	b.reserve(len(part), limit)
 	b.buf = append(b.buf, part...)
 }
 
-// line returns the line that ends with the bytes of last; if nothing of it was
-// held before, that is last itself. The caller has checked that size allows it.
-// Whatever takes the line's effect must follow, or newBlock.
+// line returns the line whose last part is last. That is last itself if no other
+// part is held. The caller has checked the limit. It must call comment, field or
+// newBlock next.
 func (b *block) line(last []byte, limit int) []byte {
 	if len(b.buf) == b.data {
 		return last
@@ -51,8 +51,8 @@ func (b *block) line(last []byte, limit int) []byte {
 }
 
 // reserve makes room for n more bytes. It doubles the buffer, as append does,
-// but not beyond the limit: the old and the new buffer, and later the buffer
-// and the event made of it, are then together at most twice the limit.
+// but not beyond the limit. So the old and the new buffer together, and later
+// the buffer and the event made of it, take at most twice the limit.
 func (b *block) reserve(n, limit int) {
 	need := len(b.buf) + n
 	if need <= cap(b.buf) {
@@ -64,18 +64,18 @@ func (b *block) reserve(n, limit int) {
 	b.buf = grown
 }
 
-// comment takes the effect of a comment line.
+// comment processes a comment line.
 func (b *block) comment() {
-	b.open = true
+	b.begun = true
 	b.buf = b.buf[:b.data]
 }
 
-// field takes the effect of a line that is neither blank nor a comment.
+// field processes a line that is neither blank nor a comment.
 //
 // https://html.spec.whatwg.org/multipage/server-sent-events.html#event-stream-interpretation
 func (b *block) field(line []byte, limit int) {
-	b.open = true
-	b.buf = b.buf[:b.data] // line may be what lies behind; it stays as it is until addData
+	b.begun = true
+	b.buf = b.buf[:b.data] // line may point to the part that is cut off here; addData is the first to overwrite it
 
 	name, value, _ := bytes.Cut(line, []byte(":"))
 	value = bytes.TrimPrefix(value, []byte(" "))
@@ -101,8 +101,8 @@ func (b *block) field(line []byte, limit int) {
 	b.fields = true
 }
 
-// addData appends a data line. value may lie in buf behind the data: it moves
-// to the front there, and the separator does not overwrite it, as the field's
+// addData appends a data line. value may lie in buf after the data. Then it moves
+// towards the front. The separator does not overwrite it, because the field's
 // name lies in between.
 func (b *block) addData(value []byte, limit int) {
 	if b.ev.HasData {
@@ -116,8 +116,8 @@ func (b *block) addData(value []byte, limit int) {
 	b.ev.HasData = true
 }
 
-// event returns the block as an event, or false if it held no recognised field.
-// The data is copied to a slice of its own size: buf may be far larger.
+// event returns the block as an event, or false if it has no recognised field.
+// The data is copied to a slice of its size, because buf may be far larger.
 func (b *block) event() (Event, bool) {
 	ev := b.ev
 	if ev.HasData {
@@ -127,8 +127,8 @@ func (b *block) event() (Event, bool) {
 	return ev, b.fields
 }
 
-// parseRetry reads a number of milliseconds. It saturates: a number that does
-// not fit must not wrap to a short wait.
+// parseRetry reads a number of milliseconds. A number above MaxRetry becomes
+// MaxRetry, so that it cannot overflow to a short wait.
 func parseRetry(digits []byte) (time.Duration, bool) {
 	const limit = int64(MaxRetry / time.Millisecond)
 	var ms int64

@@ -1,6 +1,6 @@
 // Package sse writes and reads text/event-stream, the format of server-sent
 // events (https://html.spec.whatwg.org/multipage/server-sent-events.html).
-// It knows bytes only: nothing of HTTP, sessions or JSON.
+// It knows only bytes: no HTTP, sessions or JSON.
 //
 // # Writing
 //
@@ -9,20 +9,19 @@
 // has room.
 //
 //	AppendEvent    event: message\nid: <id>\ndata: <line>\n\n  a message
-//	AppendPrimer   id: <id>\nretry: <ms>\ndata: \n\n           a cursor without a message
+//	AppendPrimer   id: <id>\nretry: <ms>\ndata: \n\n           an id without a message
 //	AppendRetry    retry: <ms>\n\n                             before a close: when to come back
 //	AppendComment  : \n\n                                      a keep-alive
 //
-// What carries a message is named "message". By the standard that is the same
-// as no name, but clients are deployed that drop events without one. None of
-// the functions writes anything but whole blocks, so a stream that is cut
-// between two calls is cut between two events.
+// An event with a message is named "message". By the standard that is the same
+// as no name, but some deployed clients drop events without a name. Each
+// function writes a whole block, so a stream that is cut between two calls is
+// cut between two events.
 //
-// What is written cannot be made to hold a field that the caller did not mean.
-// Line breaks in data begin a new data line of the same event. An id with a
-// control byte is a programmer error, because ids are checked values by the
-// time they get here: AppendEvent and AppendPrimer panic, before they have
-// touched dst.
+// No argument can add a field to an event. Line breaks in data begin a new data
+// line of the same event. An id with a control byte is a programmer error,
+// because the callers check ids: AppendEvent and AppendPrimer panic before they
+// write to dst.
 //
 // # Reading
 //
@@ -37,20 +36,20 @@
 // An event is returned as soon as the byte that ends its blank line has been
 // read; a \r does not wait for the \n that may follow it.
 //
-// It differs from the algorithm where a client, as opposed to a web page, has
-// to see more of the stream:
+// It differs from the algorithm where a client must see more of the stream than
+// a web page:
 //
-//   - Every block that held a recognised field is returned, also one without
-//     data, which the algorithm would not dispatch. Event.HasData tells them
-//     apart. A field that is ignored does not count.
-//   - Event.ID is the id field of this block, not the last one of the stream.
-//     Who resumes keeps the last Event.ID with HasID set; an empty one means
-//     that there is nothing to resume from.
-//   - A retry field is part of its block, and lost with it if the stream ends
-//     first; the algorithm obeys it at once.
+//   - Every block with a recognised field is returned, also one without data,
+//     which the algorithm would not dispatch. Event.HasData tells them apart. A
+//     field that is ignored does not count.
+//   - Event.ID is the id field of this block, not the last one of the stream. A
+//     client that resumes keeps the last Event.ID with HasID set; if that is
+//     empty, there is nothing to resume from.
+//   - A retry field is part of its block, and is lost with the block if the
+//     stream ends first. The algorithm obeys it at once.
 //   - Bytes that are not UTF-8 are passed on as they are, not replaced.
-//   - The end of the stream is told apart: io.EOF between two blocks,
-//     io.ErrUnexpectedEOF inside one. The incomplete event is discarded in
-//     both the algorithm and here.
+//   - The end of the stream is io.EOF between two blocks and
+//     io.ErrUnexpectedEOF inside one. The incomplete event is discarded, as in
+//     the algorithm.
 //   - An event may not be larger than a limit (ErrTooLarge).
 package sse

@@ -7,40 +7,39 @@ import (
 )
 
 const (
-	// chunkSize is what is asked of the source at a time.
+	// chunkSize is how much one Read asks of the source.
 	chunkSize = 4 << 10
 
-	// maxEmptyReads is how often a source may return neither bytes nor an error,
-	// while some are waited for, before it counts as broken.
+	// maxEmptyReads is how many times in a row a source may return neither bytes
+	// nor an error before it counts as broken.
 	maxEmptyReads = 100
 )
 
 var byteOrderMark = []byte("\xef\xbb\xbf")
 
 // Reader reads events from a stream. The zero value is not usable; see
-// NewReader. It is for one goroutine at a time and starts none: whoever wants
-// to interrupt Next makes the source fail.
+// NewReader. One goroutine at a time may use it, and it starts none. To
+// interrupt Next, make the source fail.
 type Reader struct {
-	// OnComment, if set, is called by Next, in its goroutine, once for each
-	// comment line: a sign of life that is no event. Set it before the first
-	// Next. It must not call Next.
+	// OnComment, if set, is called by Next, in the goroutine of Next, once for
+	// each comment line, which is a sign of life and not an event. Set it before
+	// the first Next. It must not call Next.
 	OnComment func()
 
 	src   io.Reader
 	max   int
 	chunk []byte // what src reads into
-	rest  []byte // the part of chunk that was read and not looked at yet
+	rest  []byte // the part of chunk that was read and not processed yet
 	err   error  // what Next returns after rest
 
-	started bool // the start of the stream, where a byte order mark may be, is behind us
-	skipLF  bool // the last line ended in \r: a \n that comes next belongs to it
+	started bool // the start of the stream was read, where a byte order mark may be
+	skipLF  bool // the last line ended in \r, so a \n that comes next belongs to it
 	block   block
 }
 
-// NewReader returns a Reader of src that fails with ErrTooLarge where the id,
-// the name and the data of one event and the line that is being read, comments
-// included, are together more than max bytes. It holds at most about twice max,
-// and one read of 4 KiB.
+// NewReader returns a Reader of src. It fails with ErrTooLarge if the id, the name
+// and the data of one event and its current line, also a comment, together have
+// more than max bytes. It holds at most about twice max, and one read of 4 KiB.
 //
 // It panics if max is not positive.
 func NewReader(src io.Reader, max int) *Reader {
@@ -50,14 +49,14 @@ func NewReader(src io.Reader, max int) *Reader {
 	return &Reader{src: src, max: max, chunk: make([]byte, chunkSize), block: newBlock(nil)}
 }
 
-// Next returns the next block that held a recognised field, and reads no more
-// of the source than it needs to see its blank line (a Read may return more).
+// Next returns the next block with a recognised field. It does not call Read again
+// once it has seen the blank line of that block.
 //
 // It returns io.EOF if the source ended after a blank line or was empty,
-// io.ErrUnexpectedEOF if it ended after anything else, be it a comment,
-// ErrTooLarge, io.ErrNoProgress, or the source's error as it is. What was read
-// before an error is returned first, as far as it is whole; after an error,
-// Next keeps returning it.
+// io.ErrUnexpectedEOF if it ended after anything else (also after a comment),
+// ErrTooLarge, io.ErrNoProgress, or the source's error as it is. Whole blocks that
+// were read before an error are returned first. After an error, Next keeps
+// returning it.
 func (r *Reader) Next() (Event, error) {
 	for {
 		line, err := r.line()
@@ -87,7 +86,7 @@ func (r *Reader) endBlock() (Event, bool) {
 }
 
 // line returns the next line without its end. It is a part of chunk or of the
-// block's buffer: valid until the next call of anything.
+// block's buffer, and valid only until the next call of a method of either.
 func (r *Reader) line() ([]byte, error) {
 	for {
 		r.dropLF()
@@ -95,8 +94,8 @@ func (r *Reader) line() ([]byte, error) {
 		if i := indexBreak(r.rest); i >= 0 {
 			part, ended = r.rest[:i], true
 		}
-		// The same limit for a whole line and for each part of one, so that the
-		// outcome does not depend on how the source cuts the stream.
+		// A whole line and each part of one have the same limit, so the result
+		// does not depend on how the source cuts the stream.
 		if r.block.size()+len(part) > r.max {
 			r.rest, r.err = nil, ErrTooLarge
 			return nil, r.err
@@ -108,7 +107,7 @@ func (r *Reader) line() ([]byte, error) {
 		}
 		r.block.hold(part, r.max)
 		r.rest = nil
-		if errors.Is(r.err, io.EOF) && r.block.begun() {
+		if errors.Is(r.err, io.EOF) && r.block.incomplete() {
 			r.err = io.ErrUnexpectedEOF
 		}
 		if r.err != nil {
@@ -118,8 +117,8 @@ func (r *Reader) line() ([]byte, error) {
 	}
 }
 
-// dropLF drops the second half of a \r\n. It cannot be waited for when the \r
-// is read: it may never come, and the event is complete without it.
+// dropLF drops the second half of a \r\n. The reader does not wait for it when it
+// reads the \r: it may never come, and the event is complete without it.
 func (r *Reader) dropLF() {
 	if !r.skipLF || len(r.rest) == 0 {
 		return
@@ -130,10 +129,10 @@ func (r *Reader) dropLF() {
 	}
 }
 
-// fill reads into rest, and into err what came with it or instead of it.
+// fill reads from the source into rest, and stores its error in err.
 //
-// At the start of the stream it goes on while it has only a part of a byte
-// order mark. No event is delayed by that: none ends in those bytes.
+// At the start of the stream it reads on while it has only a part of a byte
+// order mark. That delays no event, because no event ends in those bytes.
 func (r *Reader) fill() {
 	n, empty := 0, 0
 	for r.err == nil && (n == 0 || !r.started && n < len(byteOrderMark) && bytes.HasPrefix(byteOrderMark, r.chunk[:n])) {
@@ -155,7 +154,7 @@ func (r *Reader) fill() {
 }
 
 // indexBreak returns where the first line break of b begins, or -1. Two passes
-// of IndexByte are faster than one for either byte; b is at most a chunk.
+// of IndexByte are faster than IndexAny, since b is at most a chunk.
 func indexBreak(b []byte) int {
 	i := bytes.IndexByte(b, '\n')
 	if i >= 0 {

@@ -14,13 +14,13 @@ import (
 	"github.com/rejoin-mcp/rejoin/tests/internal/kit"
 )
 
-// An answer of the client counts in whatever way its library writes it: with null for the member that it has not, and with another spelling of
+// An answer of the client is accepted in each form that libraries use: with null for the member that it lacks, and with another spelling of
 // the question's id.
 func TestHowAnAnswerMayBeWritten(t *testing.T) {
 	for _, version := range []string{kit.Polling, kit.Batches} {
 		kit.Bubble(t, func(t *testing.T) {
 			onRequest, _ := silent(t)
-			app, next := kit.Puppets()
+			app, next := kit.ManualTools()
 			c := rejointest.New(t, app, rejointest.Config{Version: version, OnRequest: onRequest, Server: rejoin.Config{Node: "n"}})
 			call := c.CallTool("x", nil)
 			tool := next()
@@ -51,13 +51,13 @@ func TestHowAnAnswerMayBeWritten(t *testing.T) {
 	}
 }
 
-// What some clients take for the end of a line never stands in an answer or an event as it is: in results, params, errors and progress.
+// Characters that some clients take for a line end are escaped in every answer and event: in results, params, errors and progress.
 func TestLineBreaksOfUnicodeDoNotLeave(t *testing.T) {
 	const breaks = "a\u0085b\u2028c\u2029d"
 	raw := json.RawMessage(`{"text":"` + breaks + `"}`)
 	for _, accept := range []string{"application/json", "text/event-stream"} {
 		kit.Bubble(t, func(t *testing.T) {
-			app, next := kit.Puppets()
+			app, next := kit.ManualTools()
 			c := rejointest.New(t, app, rejointest.Config{OnRequest: func(string, json.RawMessage) (any, error) { return 1, nil }})
 			session := sessionOf(c, next)
 			for _, result := range []any{raw, &rejoin.Error{Code: 1, Message: breaks, Data: raw}} {
@@ -66,7 +66,7 @@ func TestLineBreaksOfUnicodeDoNotLeave(t *testing.T) {
 				if accept != "application/json" {
 					require.NoError(t, tool.Progress(1, 0, breaks))
 					require.NoError(t, tool.Notify("notifications/x", raw))
-					tool.Session().Ask(tool.Ctx, "ping", raw, func(json.RawMessage, error) {})
+					tool.Session().AskFunc(tool.Ctx, "ping", raw, func(json.RawMessage, error) {})
 				}
 				tool.Returns(result)
 				body := w.Body.String()
@@ -79,8 +79,8 @@ func TestLineBreaksOfUnicodeDoNotLeave(t *testing.T) {
 	}
 }
 
-// Data of an error that is not JSON, or not UTF-8, would make the client's decoder give up the whole message, and with it the other answers of a
-// batch. It arrives as a string, and the operator is told once.
+// If the data of an error is not JSON, or not UTF-8, a client could not decode the message, nor the other answers of a batch. Such data is
+// sent as a string, and logged once.
 func TestDataOfAnErrorThatIsNotJSON(t *testing.T) {
 	for data, want := range map[string]string{
 		`{"uri":"a\x01"}`: `"{\"uri\":\"a\\x01\"}"`, `{"a":1`: `"{\"a\":1"`, `{"a":1}}`: `"{\"a\":1}}"`, "\"\xff\"": `"\"\ufffd\""`, "\"\x01\"": `"\"\u0001\""`,
@@ -88,7 +88,7 @@ func TestDataOfAnErrorThatIsNotJSON(t *testing.T) {
 	} {
 		kit.Bubble(t, func(t *testing.T) {
 			var logged kit.Log
-			app, next := kit.Puppets()
+			app, next := kit.ManualTools()
 			c := rejointest.New(t, app, rejointest.Config{Version: kit.Batches, Server: rejoin.Config{Logger: slog.New(slog.NewTextHandler(&logged, nil))}})
 			session := sessionOf(c, next)
 			for _, accept := range []string{"application/json", "text/event-stream"} {

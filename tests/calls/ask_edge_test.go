@@ -18,41 +18,41 @@ import (
 	"github.com/rejoin-mcp/rejoin/tests/internal/kit"
 )
 
-// Nobody is asked for whom nobody waits: neither after the call's end, nor once the tool has given up. A client would open a dialog
-// for nothing.
+// No question is sent when no tool waits for the answer: after the end of the call, and after the tool has given up. A client would open a
+// dialog in vain.
 func TestNobodyIsAskedInVain(t *testing.T) {
 	kit.Bubble(t, func(t *testing.T) {
-		app, next := kit.Puppets()
+		app, next := kit.ManualTools()
 		c := rejointest.New(t, app, rejointest.Config{})
 		listen := c.Listen()
 		call := c.CallTool("x", nil)
 		tool := next()
 		ctx, cancel := context.WithCancelCause(context.Background())
 		cancel(errBusy)
-		for range 50 { // whoever leaves it to chance sends it now and then
-			require.Equal(t, errBusy, tool.Request(ctx, "roots/list", nil, nil))
+		for range 50 { // a select that chose at random would sometimes send it
+			require.Equal(t, errBusy, tool.Ask(ctx, "roots/list", nil, nil))
 		}
 		require.Equal(t, "open", kit.Last(call), "not even a stream")
 		tool.Returns("done")
 		for range 50 {
-			require.Equal(t, rejoin.ErrEnded, tool.Request(context.Background(), "roots/list", nil, nil))
+			require.Equal(t, rejoin.ErrEnded, tool.Ask(context.Background(), "roots/list", nil, nil))
 		}
 		require.Equal(t, "200 result answered", kit.Last(call))
 		cancelled := c.CallTool("x", nil)
 		tool = next()
 		cancelled.Cancel("")
 		for range 50 {
-			require.Equal(t, rejoin.ErrCancelled, tool.Request(context.Background(), "roots/list", nil, nil))
+			require.Equal(t, rejoin.ErrCancelled, tool.Ask(context.Background(), "roots/list", nil, nil))
 		}
 		require.Equal(t, "200 sse primer@0 open", kit.Last(listen))
 	})
 }
 
-// An answer counts only if it is the user's own, in the session that was asked, and with the id as it was sent.
+// An answer counts only from the user of the session, in the session that was asked, and with the id that was sent.
 func TestAnswersOfOthers(t *testing.T) {
 	kit.Bubble(t, func(t *testing.T) {
 		onRequest, _ := silent(t)
-		app, next := kit.Puppets()
+		app, next := kit.ManualTools()
 		c := rejointest.New(t, app, rejointest.Config{
 			OnRequest: onRequest, Header: http.Header{"User": {"alice"}},
 			Server: rejoin.Config{Node: "17", Principal: func(r *http.Request) string { return r.Header.Get("User") }},
@@ -81,7 +81,7 @@ func TestAnswersOfOthers(t *testing.T) {
 			require.Equal(t, test.status, res.StatusCode, "%+v %s", test, body)
 			require.Empty(t, got, "%+v", test)
 		}
-		// JSON may write the same text in another way.
+		// JSON may spell the same string differently.
 		_, res := kit.Post(t, c, strings.Replace(right, `"17.1"`, `"\u00317.1"`, 1))
 		require.Equal(t, http.StatusAccepted, res.StatusCode)
 		require.Equal(t, `"yes"`, <-got)
@@ -89,12 +89,12 @@ func TestAnswersOfOthers(t *testing.T) {
 	})
 }
 
-// Questions of one call are withdrawn in the order in which they were asked, before its error as before its result, and those of
-// another call are left alone.
+// The open questions of a call are withdrawn in the order in which they were asked, before its error or its result. Those of another call are
+// not.
 func TestQuestionsAreWithdrawnInOrder(t *testing.T) {
-	for name, end := range map[string]func(*kit.Puppet){
-		"result": func(p *kit.Puppet) { p.Returns("done") },
-		"error(-32000,2) max_runtime": func(p *kit.Puppet) {
+	for name, end := range map[string]func(*kit.ManualTool){
+		"result": func(p *kit.ManualTool) { p.Returns("done") },
+		"error(-32000,2) max_runtime": func(p *kit.ManualTool) {
 			_ = p.SetPolicy(rejoin.Policy{MaxRuntime: time.Minute})
 			kit.Elapse(time.Minute)
 			synctest.Wait()
@@ -103,7 +103,7 @@ func TestQuestionsAreWithdrawnInOrder(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			kit.Bubble(t, func(t *testing.T) {
 				onRequest, _ := silent(t)
-				app, next := kit.Puppets()
+				app, next := kit.ManualTools()
 				c := rejointest.New(t, app, rejointest.Config{OnRequest: onRequest, Server: rejoin.Config{Node: "n"}})
 				call := c.CallTool("x", nil)
 				tool := next()
@@ -112,7 +112,7 @@ func TestQuestionsAreWithdrawnInOrder(t *testing.T) {
 				var want []string
 				errs := make(chan error, 20)
 				for i := range 12 {
-					tool.Session().Ask(tool.Ctx, "roots/list", nil, func(_ json.RawMessage, err error) { errs <- err })
+					tool.Session().AskFunc(tool.Ctx, "roots/list", nil, func(_ json.RawMessage, err error) { errs <- err })
 					want = append(want, fmt.Sprintf("cancelled(n.%d)", i+1))
 				}
 				left := otherTool.Asks(otherTool.Ctx, "roots/list")
@@ -126,11 +126,11 @@ func TestQuestionsAreWithdrawnInOrder(t *testing.T) {
 	}
 }
 
-// A question that the store has no room for fails alone: those before it wait on, and are answered; so is the call.
+// A question for which the store has no room fails alone. The questions before it are answered, and so is the call.
 func TestAQuestionWithoutRoom(t *testing.T) {
 	kit.Bubble(t, func(t *testing.T) {
 		onRequest, _ := silent(t)
-		app, next := kit.Puppets()
+		app, next := kit.ManualTools()
 		store := eventstore.NewMemory(eventstore.MemoryConfig{SessionBytes: 64 << 10})
 		c := rejointest.New(t, app, rejointest.Config{OnRequest: onRequest, Server: rejoin.Config{Node: "n", Store: store}})
 		call := c.CallTool("x", nil)
@@ -139,7 +139,7 @@ func TestAQuestionWithoutRoom(t *testing.T) {
 		call.Cut()
 		n := kit.Fill(t, tool, 0)
 		byAsk := make(chan error, 2)
-		tool.Session().Ask(tool.Ctx, "x", json.RawMessage(`"`+strings.Repeat("x", 5000)+`"`), func(_ json.RawMessage, err error) { byAsk <- err })
+		tool.Session().AskFunc(tool.Ctx, "x", json.RawMessage(`"`+strings.Repeat("x", 5000)+`"`), func(_ json.RawMessage, err error) { byAsk <- err })
 		require.Equal(t, rejoin.ErrFull, <-byAsk)
 		require.Empty(t, got)
 		answers(`"result":"yes"`)(t, &place{c: c})
@@ -151,10 +151,10 @@ func TestAQuestionWithoutRoom(t *testing.T) {
 	})
 }
 
-// A callback that panics harms nobody: it is called on a goroutine of the server's.
+// A callback that panics does no harm: a goroutine of the server calls it.
 func TestAReplyThatPanics(t *testing.T) {
 	kit.Bubble(t, func(t *testing.T) {
-		app, next := kit.Puppets()
+		app, next := kit.ManualTools()
 		c := rejointest.New(t, app, rejointest.Config{
 			OnRequest: func(string, json.RawMessage) (any, error) { return 1, nil }, Server: rejoin.Config{Logger: kit.QuietLogger()},
 		})
@@ -162,16 +162,16 @@ func TestAReplyThatPanics(t *testing.T) {
 		tool := next()
 		calls := 0
 		panics := func(json.RawMessage, error) { calls++; panic("mine") }
-		tool.Session().Ask(tool.Ctx, "roots/list", nil, panics)
+		tool.Session().AskFunc(tool.Ctx, "roots/list", nil, panics)
 		synctest.Wait()
 		require.Equal(t, 1, calls, "answered")
-		tool.Session().Ask(tool.Ctx, "roots/list", json.RawMessage(strings.Repeat(" ", 17<<20)), panics)
+		tool.Session().AskFunc(tool.Ctx, "roots/list", json.RawMessage(strings.Repeat(" ", 17<<20)), panics)
 		synctest.Wait()
 		require.Equal(t, 2, calls, "not sent")
 		require.NoError(t, tool.Cause())
 		tool.Returns("done")
 		require.Equal(t, `"done"`, string(call.Result()))
-		tool.Session().Ask(context.Background(), "roots/list", nil, panics)
+		tool.Session().AskFunc(context.Background(), "roots/list", nil, panics)
 		c.Delete()
 		require.Equal(t, 3, calls, "ended")
 	})

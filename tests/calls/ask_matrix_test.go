@@ -18,19 +18,19 @@ import (
 	"github.com/rejoin-mcp/rejoin/tests/internal/kit"
 )
 
-// place is where a question is asked, and the client that gets it.
+// place is a state in which a question is asked, with its client.
 type place struct {
 	c      *rejointest.Client
 	call   *rejointest.Call
-	listen *rejointest.Call // nil: nobody listens
-	tool   *kit.Puppet
-	away   bool // the client of the call
+	listen *rejointest.Call // the standalone stream; nil: the client does not read it
+	tool   *kit.ManualTool
+	away   bool // the client of the call is disconnected
 	giveUp func(error)
-	got    chan any // the outcome
+	got    chan any // the outcome of the question
 }
 
-// places are the states in which a stream can be when a question is asked. on is the stream that it travels on, before what the client
-// has seen of that already.
+// places are the states of a stream in which a question can be asked. on is the stream that the question travels on, before what the client
+// has already seen of it.
 var places = []struct {
 	name, on, before string
 	version          string
@@ -49,7 +49,7 @@ var places = []struct {
 		p.call.WaitClosed()
 		p.away = true
 	}},
-	{name: "mode JSON", on: "session", policy: rejoin.Policy{Mode: rejoin.JSON}, reach: func(p *place) { p.listen = p.c.Listen() }},
+	{name: "mode JSON", on: "session", policy: rejoin.Policy{Mode: rejoin.ModeJSON}, reach: func(p *place) { p.listen = p.c.Listen() }},
 	{name: "cannot flush", on: "session", noFlush: true, reach: func(p *place) { p.listen = p.c.Listen() }},
 	{name: "ended, listening", on: "session of an ended call", reach: func(p *place) { p.listen = p.c.Listen(); p.tool.Returns("done") }},
 	{name: "ended, not listening", on: "session of an ended call", reach: func(p *place) { p.tool.Returns("done") }},
@@ -62,17 +62,17 @@ func speaks(p *place) {
 	synctest.Wait()
 }
 
-// outcomes are what can become of a question.
+// outcomes are the possible outcomes of a question.
 var outcomes = []struct {
 	name      string
 	do        func(*testing.T, *place)
-	want      any    // of the tool
-	withdrawn string // the stream on which the client is told that nobody waits; "there": on which it was asked
-	response  string // of its call
-	ofCall    bool   // it is something that happens to a call
-	ofAway    bool   // only while its client is away
-	gone      bool   // and the session with it
-	told      bool   // … which those are told who listen
+	want      any    // what the tool gets
+	withdrawn string // the stream on which the question is withdrawn; "there": the one on which it was asked
+	response  string // the summary of the call's response
+	ofCall    bool   // it needs a call
+	ofAway    bool   // it is possible only while the client of the call is disconnected
+	gone      bool   // the session has ended too
+	told      bool   // clients that wait for a response are told so
 }{
 	{name: "answered", do: answers(`"result":{"a":1}`), want: `{"a":1}`},
 	{name: "answered without a value", do: answers(`"result":null`), want: `null`},
@@ -126,7 +126,7 @@ var outcomes = []struct {
 
 var errBusy = errors.New("busy")
 
-// answers is the client's answer to the one question.
+// answers sends an answer to the one question.
 func answers(with string) func(*testing.T, *place) {
 	return func(t *testing.T, p *place) {
 		t.Helper()
@@ -136,8 +136,8 @@ func answers(with string) func(*testing.T, *place) {
 	}
 }
 
-// Whatever state the stream is in, and whatever becomes of the question: its asker is told once, and why; the client sees it on one
-// stream, in order, and on the right one that nobody waits any more; and nothing is left of it.
+// For each state of the stream and each outcome of the question: the asker gets the outcome once, with the reason; the client gets the
+// question, and its withdrawal, once, on the right stream and in order; and nothing is left of the question.
 func TestWhatBecomesOfAQuestion(t *testing.T) {
 	for _, at := range places {
 		for _, out := range outcomes {
@@ -165,7 +165,7 @@ func TestWhatBecomesOfAQuestion(t *testing.T) {
 					}
 					onCall, onSession := at.before, ""
 					switch {
-					case away && (out.gone || out.name == "its call cancelled"): // it comes too late to learn of the question
+					case away && (out.gone || out.name == "its call cancelled"): // the client polls too late to get the question
 					case at.on == "call":
 						onCall += asked
 						if out.withdrawn == "there" {
@@ -181,7 +181,7 @@ func TestWhatBecomesOfAQuestion(t *testing.T) {
 						onCall += " " + out.response
 					}
 					if !running {
-						onCall = "result" // as it was before
+						onCall = "result" // unchanged
 					}
 					require.Equal(t, strings.TrimSpace(onCall), p.onCall(t, out.gone), p.call)
 					if p.listen != nil || !p.c.Server().Draining() && !out.gone {
@@ -203,7 +203,7 @@ func TestWhatBecomesOfAQuestion(t *testing.T) {
 func newPlace(t *testing.T, version string, policy rejoin.Policy, noFlush bool) *place {
 	t.Helper()
 	onRequest, _ := silent(t)
-	app, next := kit.Puppets()
+	app, next := kit.ManualTools()
 	c := rejointest.New(t, app, rejointest.Config{
 		Version: version, OnRequest: onRequest,
 		Server: rejoin.Config{Node: "n", Policy: policy, Logger: kit.QuietLogger()},
@@ -222,16 +222,16 @@ func newPlace(t *testing.T, version string, policy rejoin.Policy, noFlush bool) 
 	return p
 }
 
-// ask asks as a tool does, or, where no call runs, as an app.
+// ask asks as a tool does, or, if no call runs, as an app.
 func (p *place) ask(on string) {
 	ctx := p.tool.Ctx
 	switch on {
 	case "session without a call":
-		p.tool.Returns("done") // it is not about this one
+		p.tool.Returns("done") // this tool is not needed
 		ctx = context.Background()
 		fallthrough
 	case "session of an ended call":
-		cancel := p.tool.Session().Ask(ctx, "roots/list", nil, func(answer json.RawMessage, err error) {
+		cancel := p.tool.Session().AskFunc(ctx, "roots/list", nil, func(answer json.RawMessage, err error) {
 			if err != nil {
 				p.got <- err
 				return
@@ -247,7 +247,7 @@ func (p *place) ask(on string) {
 	}
 }
 
-// onCall is what the client gets to see on the call's stream.
+// onCall returns what the client gets on the call's stream.
 func (p *place) onCall(t *testing.T, gone bool) string {
 	t.Helper()
 	if p.away && !gone {
@@ -256,7 +256,7 @@ func (p *place) onCall(t *testing.T, gone bool) string {
 	return told(t, p.call.Messages())
 }
 
-// onSession is what the client gets to see on the standalone stream.
+// onSession returns what the client gets on the standalone stream.
 func (p *place) onSession(t *testing.T, gone bool) string {
 	t.Helper()
 	switch {
@@ -268,12 +268,12 @@ func (p *place) onSession(t *testing.T, gone bool) string {
 	return told(t, p.listen.Messages())
 }
 
-// told tells of messages by their names, and of withdrawals by what they withdraw.
+// told describes messages by their methods, and withdrawals by what they withdraw.
 func told(t *testing.T, messages []json.RawMessage) string {
 	t.Helper()
 	var words []string
 	for _, raw := range messages {
-		word := kit.Shape(string(raw))
+		word := kit.MessageSummary(string(raw))
 		if word == "cancelled" {
 			var m struct{ Params struct{ RequestID string } }
 			require.NoError(t, json.Unmarshal(raw, &m))
@@ -284,7 +284,7 @@ func told(t *testing.T, messages []json.RawMessage) string {
 	return strings.Join(words, " ")
 }
 
-// leavesNothing checks that nothing is left of a session that has ended, and nobody waits for an answer.
+// leavesNothing checks that nothing is left of a session that has ended, and that no question waits for an answer.
 func (p *place) leavesNothing(t *testing.T) {
 	t.Helper()
 	for _, stack := range kit.Goroutines() {

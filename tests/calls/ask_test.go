@@ -18,7 +18,7 @@ import (
 	"github.com/rejoin-mcp/rejoin/tests/internal/kit"
 )
 
-// silent is a client that answers no request before the test says so, or has ended.
+// silent is a client that answers requests only when speak was called, or the test has ended.
 func silent(t *testing.T) (onRequest func(string, json.RawMessage) (any, error), speak func()) {
 	block := make(chan struct{})
 	speak = sync.OnceFunc(func() { close(block) })
@@ -29,7 +29,7 @@ func silent(t *testing.T) (onRequest func(string, json.RawMessage) (any, error),
 	}, speak
 }
 
-// asked are the ids of the server's requests among messages.
+// asked returns the ids of the server's requests among messages.
 func asked(t *testing.T, messages []json.RawMessage) (ids []string) {
 	t.Helper()
 	for _, raw := range messages {
@@ -49,7 +49,7 @@ func TestRequestIsAnswered(t *testing.T) {
 	for name, away := range map[string]bool{"while the client reads": false, "when the client is back": true} {
 		t.Run(name, func(t *testing.T) {
 			kit.Bubble(t, func(t *testing.T) {
-				app, next := kit.Puppets()
+				app, next := kit.ManualTools()
 				c := rejointest.New(t, app, rejointest.Config{OnRequest: func(method string, _ json.RawMessage) (any, error) {
 					return method, nil
 				}})
@@ -72,10 +72,10 @@ func TestRequestIsAnswered(t *testing.T) {
 	}
 }
 
-// An error of the client is one; an answer that does not fit is another.
+// A JSON-RPC error of the client and an answer that does not fit are different errors.
 func TestRequestFails(t *testing.T) {
 	kit.Bubble(t, func(t *testing.T) {
-		app, next := kit.Puppets()
+		app, next := kit.ManualTools()
 		c := rejointest.New(t, app, rejointest.Config{OnRequest: func(method string, _ json.RawMessage) (any, error) {
 			if method == "refused" {
 				return nil, &rejoin.Error{Code: -7, Message: "no", Data: json.RawMessage(`{"why":1}`)}
@@ -84,52 +84,52 @@ func TestRequestFails(t *testing.T) {
 		}})
 		c.CallTool("x", nil)
 		tool := next()
-		err := tool.Request(tool.Ctx, "refused", nil, nil)
+		err := tool.Ask(tool.Ctx, "refused", nil, nil)
 		var e *rejoin.Error
 		require.ErrorAs(t, err, &e)
 		require.Equal(t, &rejoin.Error{Code: -7, Message: "no", Data: json.RawMessage(`{"why":1}`)}, e)
 		var number int
-		require.Error(t, tool.Request(tool.Ctx, "text", nil, &number))
-		require.NoError(t, tool.Request(tool.Ctx, "text", nil, nil))
-		require.Error(t, tool.Request(tool.Ctx, "text", func() {}, nil), "params that are no JSON")
+		require.Error(t, tool.Ask(tool.Ctx, "text", nil, &number))
+		require.NoError(t, tool.Ask(tool.Ctx, "text", nil, nil))
+		require.Error(t, tool.Ask(tool.Ctx, "text", func() {}, nil), "params that are no JSON")
 	})
 }
 
-// A question in mode JSON, or of a call whose client can never come back, has no way to the client; in mode JSON it has one while the
-// standalone stream is open.
+// In mode JSON, or if its client can never poll, a call has no stream for a question. In mode JSON the question is sent if the client reads the
+// standalone stream.
 func TestRequestWithoutAStream(t *testing.T) {
 	kit.Bubble(t, func(t *testing.T) {
-		app, next := kit.Puppets()
+		app, next := kit.ManualTools()
 		c := rejointest.New(t, app, rejointest.Config{
-			Server:    rejoin.Config{Policy: rejoin.Policy{Mode: rejoin.JSON}},
+			Server:    rejoin.Config{Policy: rejoin.Policy{Mode: rejoin.ModeJSON}},
 			OnRequest: func(string, json.RawMessage) (any, error) { return "yes", nil },
 		})
 		call := c.CallTool("x", nil)
 		tool := next()
-		require.ErrorIs(t, tool.Request(tool.Ctx, "roots/list", nil, nil), rejoin.ErrNoStream)
+		require.ErrorIs(t, tool.Ask(tool.Ctx, "roots/list", nil, nil), rejoin.ErrNoStream)
 		listen := c.Listen()
 		got := tool.Asks(tool.Ctx, "roots/list")
 		require.Equal(t, `"yes"`, <-got)
 		require.Len(t, asked(t, listen.Messages()), 1)
 		require.Equal(t, "open", kit.Last(call))
 		listen.Cut()
-		require.ErrorIs(t, tool.Request(tool.Ctx, "roots/list", nil, nil), rejoin.ErrNoStream)
+		require.ErrorIs(t, tool.Ask(tool.Ctx, "roots/list", nil, nil), rejoin.ErrNoStream)
 	})
 	kit.Bubble(t, func(t *testing.T) {
-		app, next := kit.Puppets()
+		app, next := kit.ManualTools()
 		c := rejointest.New(t, app, rejointest.Config{Capabilities: kit.Offers})
 		call := c.CallTool("x", nil)
 		tool := next()
 		call.Cut() // before any id was sent
-		require.ErrorIs(t, tool.Request(tool.Ctx, "roots/list", nil, nil), rejoin.ErrNoStream)
+		require.ErrorIs(t, tool.Ask(tool.Ctx, "roots/list", nil, nil), rejoin.ErrNoStream)
 		require.NoError(t, tool.Cause(), "the call runs on")
 	})
 }
 
-// A question whose stream was lost before anything got through can never be answered.
+// A question fails if its stream was lost before the client got an event id: it could never be answered.
 func TestAQuestionOnAStreamThatIsStranded(t *testing.T) {
 	kit.Bubble(t, func(t *testing.T) {
-		app, next := kit.Puppets()
+		app, next := kit.ManualTools()
 		c := rejointest.New(t, app, rejointest.Config{Capabilities: kit.Offers})
 		c.CallTool("x", nil)
 		id := next().Session().ID()
@@ -142,21 +142,21 @@ func TestAQuestionOnAStreamThatIsStranded(t *testing.T) {
 	})
 }
 
-// What ends a call ends its questions, each with its reason. An answer that comes late harms nobody.
+// The end of a call ends its questions, with the reason. A late answer does no harm.
 func TestWhatEndsAQuestion(t *testing.T) {
 	for name, test := range map[string]struct {
-		end  func(*rejointest.Client, *rejointest.Call, *kit.Puppet)
+		end  func(*rejointest.Client, *rejointest.Call, *kit.ManualTool)
 		want error
 	}{
-		"the client's cancellation": {func(_ *rejointest.Client, call *rejointest.Call, _ *kit.Puppet) { call.Cancel("") }, rejoin.ErrCancelled},
-		"the session's end":         {func(c *rejointest.Client, _ *rejointest.Call, _ *kit.Puppet) { c.Delete() }, rejoin.ErrSessionEnded},
-		"the server's end":          {func(c *rejointest.Client, _ *rejointest.Call, _ *kit.Puppet) { c.Server().Close() }, rejoin.ErrShutdown},
-		"the call's own end":        {func(_ *rejointest.Client, _ *rejointest.Call, p *kit.Puppet) { p.Returns("done") }, rejoin.ErrEnded},
+		"the client's cancellation": {func(_ *rejointest.Client, call *rejointest.Call, _ *kit.ManualTool) { call.Cancel("") }, rejoin.ErrCancelled},
+		"the session's end":         {func(c *rejointest.Client, _ *rejointest.Call, _ *kit.ManualTool) { c.Delete() }, rejoin.ErrSessionEnded},
+		"the server's end":          {func(c *rejointest.Client, _ *rejointest.Call, _ *kit.ManualTool) { c.Server().Close() }, rejoin.ErrShutdown},
+		"the call's own end":        {func(_ *rejointest.Client, _ *rejointest.Call, p *kit.ManualTool) { p.Returns("done") }, rejoin.ErrEnded},
 	} {
 		t.Run(name, func(t *testing.T) {
 			kit.Bubble(t, func(t *testing.T) {
 				onRequest, speak := silent(t)
-				app, next := kit.Puppets()
+				app, next := kit.ManualTools()
 				c := rejointest.New(t, app, rejointest.Config{OnRequest: onRequest})
 				call := c.CallTool("x", nil)
 				tool := next()
@@ -164,7 +164,7 @@ func TestWhatEndsAQuestion(t *testing.T) {
 				defer cancel()
 				got := tool.Asks(ctx, "roots/list")
 				byAsk := make(chan error, 2)
-				tool.Session().Ask(tool.Ctx, "roots/list", nil, func(_ json.RawMessage, err error) { byAsk <- err })
+				tool.Session().AskFunc(tool.Ctx, "roots/list", nil, func(_ json.RawMessage, err error) { byAsk <- err })
 				synctest.Wait()
 				require.Len(t, asked(t, call.Messages()), 2)
 				test.end(c, call, tool)
@@ -184,11 +184,11 @@ func TestWhatEndsAQuestion(t *testing.T) {
 	}
 }
 
-// Whoever gives up tells the client, on the stream on which it was asked.
+// A tool that gives up tells the client, on the stream on which it asked.
 func TestAQuestionThatNobodyWaitsForIsWithdrawn(t *testing.T) {
 	kit.Bubble(t, func(t *testing.T) {
 		onRequest, speak := silent(t)
-		app, next := kit.Puppets()
+		app, next := kit.ManualTools()
 		c := rejointest.New(t, app, rejointest.Config{OnRequest: onRequest})
 		listen := c.Listen()
 		call := c.CallTool("x", nil)
@@ -207,8 +207,8 @@ func TestAQuestionThatNobodyWaitsForIsWithdrawn(t *testing.T) {
 		kit.Elapse(time.Second)
 		require.NoError(t, tool.Cause())
 
-		// Ask's cancel does the same, and a second time nothing.
-		withdraw := tool.Session().Ask(tool.Ctx, "roots/list", nil, func(json.RawMessage, error) { t.Error("reply after cancel") })
+		// The cancel function of AskFunc does the same, and nothing the second time.
+		withdraw := tool.Session().AskFunc(tool.Ctx, "roots/list", nil, func(json.RawMessage, error) { t.Error("reply after cancel") })
 		withdraw("enough")
 		withdraw("enough")
 		require.Contains(t, kit.Last(call), "cancelled")
@@ -218,15 +218,15 @@ func TestAQuestionThatNobodyWaitsForIsWithdrawn(t *testing.T) {
 	})
 }
 
-// Outside of a call a question travels on the standalone stream, and waits there for a client.
+// Outside of calls a question travels on the standalone stream, and waits there for a client.
 func TestASessionAsks(t *testing.T) {
 	kit.Bubble(t, func(t *testing.T) {
-		app, next := kit.Puppets()
+		app, next := kit.ManualTools()
 		c := rejointest.New(t, app, rejointest.Config{OnRequest: func(string, json.RawMessage) (any, error) { return 1, nil }})
 		c.CallTool("x", nil)
 		s := next().Session()
 		got := make(chan any, 1)
-		s.Ask(context.Background(), "roots/list", json.RawMessage(`{"a":1}`), func(raw json.RawMessage, err error) {
+		s.AskFunc(context.Background(), "roots/list", json.RawMessage(`{"a":1}`), func(raw json.RawMessage, err error) {
 			if err != nil {
 				got <- err
 				return
@@ -240,18 +240,18 @@ func TestASessionAsks(t *testing.T) {
 		require.Contains(t, string(listen.Messages()[0]), `"method":"roots/list","params":{"a":1}`)
 
 		listen.Cut()
-		s.Ask(context.Background(), "roots/list", nil, func(_ json.RawMessage, err error) { got <- err })
+		s.AskFunc(context.Background(), "roots/list", nil, func(_ json.RawMessage, err error) { got <- err })
 		c.Delete()
 		require.ErrorIs(t, (<-got).(error), rejoin.ErrSessionEnded)
-		s.Ask(context.Background(), "roots/list", nil, func(_ json.RawMessage, err error) { got <- err })
+		s.AskFunc(context.Background(), "roots/list", nil, func(_ json.RawMessage, err error) { got <- err })
 		require.ErrorIs(t, (<-got).(error), rejoin.ErrSessionEnded, "it is over already")
 	})
 }
 
-// Ids of the server's requests are never used twice, and name the process, so that an answer cannot be taken for another's.
+// Ids of the server's requests are never used twice. They contain a name of the process, so that an answer to another process is not accepted.
 func TestIDsOfQuestionsNeverRepeat(t *testing.T) {
 	kit.Bubble(t, func(t *testing.T) {
-		app, next := kit.Puppets()
+		app, next := kit.ManualTools()
 		c := rejointest.New(t, app, rejointest.Config{
 			Server:    rejoin.Config{Node: "node-7"},
 			OnRequest: func(string, json.RawMessage) (any, error) { return nil, nil },
@@ -261,7 +261,7 @@ func TestIDsOfQuestionsNeverRepeat(t *testing.T) {
 			call := c.CallTool("x", nil)
 			tool := next()
 			for range 20 {
-				require.NoError(t, tool.Request(tool.Ctx, "roots/list", nil, nil))
+				require.NoError(t, tool.Ask(tool.Ctx, "roots/list", nil, nil))
 			}
 			tool.Returns("done")
 			for _, id := range asked(t, call.Messages()) {
@@ -274,11 +274,11 @@ func TestIDsOfQuestionsNeverRepeat(t *testing.T) {
 	})
 }
 
-// Answers that nobody waits for are accepted, and go nowhere: those of another session too.
+// Answers to which there is no question are accepted and ignored, also those to a question of another session.
 func TestAnswersThatNobodyWaitsFor(t *testing.T) {
 	kit.Bubble(t, func(t *testing.T) {
 		onRequest, _ := silent(t)
-		app, next := kit.Puppets()
+		app, next := kit.ManualTools()
 		c := rejointest.New(t, app, rejointest.Config{OnRequest: onRequest})
 		call := c.CallTool("x", nil)
 		tool := next()

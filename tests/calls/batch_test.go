@@ -18,7 +18,7 @@ import (
 	"github.com/rejoin-mcp/rejoin/tests/internal/kit"
 )
 
-// echo answers a request with its params, after as many milliseconds as they say, having told of it as often as they say.
+// echo answers a request with its params. The params say after how many milliseconds, and how many notifications it sends before.
 func echo() rejoin.App {
 	return rejoin.NewApp(rejoin.Info{Name: "echo", Version: "1"}, func(ctx context.Context, r *rejoin.Request) (any, error) {
 		var p struct{ Wait, Tell int }
@@ -35,7 +35,7 @@ func echo() rejoin.App {
 	})
 }
 
-// In a session of 2025-03-26 a batch of requests is answered whole: with an array, or with a stream that has one event for each response.
+// In a session of 2025-03-26 a batch of requests gets one answer: an array, or a stream with an event for each response.
 func TestABatchIsAnsweredWhole(t *testing.T) {
 	kit.Bubble(t, func(t *testing.T) {
 		c := rejointest.New(t, echo(), rejointest.Config{Version: kit.Batches})
@@ -54,29 +54,29 @@ func TestABatchIsAnsweredWhole(t *testing.T) {
 		require.NotContains(t, body, "retry")
 
 		body, _ = kit.Post(t, c, "["+kit.CallBody("1", `{}`)+","+kit.CallBody("2", `{"wait":10}`)+"]", "Accept", "text/event-stream")
-		require.Equal(t, "comment 1:result 2:result", kit.Events(body))
+		require.Equal(t, "comment 1:result 2:result", kit.EventsSummary(body))
 		body, _ = kit.Post(t, c, "["+kit.CallBody("1", `{"tell":1}`)+","+kit.CallBody("2", `{"wait":1000}`)+"]", "Accept", "application/json")
-		require.Equal(t, "[result result]", kit.Shape(body))
+		require.Equal(t, "[result result]", kit.MessageSummary(body))
 		body, _ = kit.Post(t, c, "["+kit.CallBody("1", `[]`)+","+kit.CallBody("2", `{"wait":"x"}`)+"]")
-		require.Equal(t, "error(-32600,null)", kit.Shape(body), "one that is no message spoils them all")
+		require.Equal(t, "error(-32600,null)", kit.MessageSummary(body), "one that is no message spoils them all")
 		body, _ = kit.Post(t, c, "["+kit.CallBody("1", `{}`)+","+kit.CallBody("2", `{"wait":"x"}`)+"]")
 		require.ElementsMatch(t, []string{"result", "error(-32602,2)"}, list(t, body))
 		require.EqualValues(t, 1, c.Server().Stats().Sessions)
 	})
 }
 
-// list are the shapes of the members of a batch.
+// list returns the summaries of the members of a batch.
 func list(t *testing.T, body string) (shapes []string) {
 	t.Helper()
 	var all []json.RawMessage
 	require.NoError(t, json.Unmarshal([]byte(body), &all))
 	for _, m := range all {
-		shapes = append(shapes, kit.Shape(string(m)))
+		shapes = append(shapes, kit.MessageSummary(string(m)))
 	}
 	return shapes
 }
 
-// A batch may bring notifications: with requests, which are answered, or alone. The transports specification of 2025-03-26, "sending
+// A batch may have notifications, together with requests, which are answered, or alone. The transports specification of 2025-03-26, "sending
 // messages to the server" 3.
 func TestABatchWithNotifications(t *testing.T) {
 	kit.Bubble(t, func(t *testing.T) {
@@ -86,7 +86,7 @@ func TestABatchWithNotifications(t *testing.T) {
 		told = nil
 		const note = `{"jsonrpc":"2.0","method":"notifications/`
 		body, res := kit.Post(t, c, "["+note+`a"},`+kit.CallBody("1", "{}")+","+note+`b"}]`)
-		require.Equal(t, "200 [result]", fmt.Sprintf("%d %s", res.StatusCode, kit.Shape(body)))
+		require.Equal(t, "200 [result]", fmt.Sprintf("%d %s", res.StatusCode, kit.MessageSummary(body)))
 		require.Equal(t, []string{"notifications/a", "notifications/b"}, told)
 
 		for _, alone := range []string{
@@ -153,7 +153,7 @@ func TestRefusedBatchesStartNothing(t *testing.T) {
 	}
 }
 
-// A batch whose stream was lost is resumed like any other; and what ends it is told of each request.
+// A batch whose stream was lost is resumed like any other stream, and its end is reported for each request.
 func TestABatchIsAStream(t *testing.T) {
 	kit.Bubble(t, func(t *testing.T) {
 		var told kit.Ends
@@ -166,17 +166,17 @@ func TestABatchIsAStream(t *testing.T) {
 		kit.Elapse(time.Hour)
 		synctest.Wait()
 		body, _ := kit.ReadAll(t, res)
-		require.Equal(t, "comment 1:error(-32000,2) max_runtime", kit.Events(body), "one was cancelled, and has no response")
+		require.Equal(t, "comment 1:error(-32000,2) max_runtime", kit.EventsSummary(body), "one was cancelled, and has no response")
 		require.Equal(t, []error{rejoin.ErrCancelled, rejoin.ErrMaxRuntime}, told.Cancelled)
 	})
 }
 
-// Where the rest of a batch was dropped, there is one error for each request whose response the client has not seen.
+// If the rest of a batch was dropped, there is one error for each request whose response the client has not got.
 func TestABatchThatWasDropped(t *testing.T) {
 	kit.Bubble(t, func(t *testing.T) {
-		c := rejointest.New(t, echo(), rejointest.Config{Version: kit.Batches, Server: rejoin.Config{Policy: rejoin.Policy{Mode: rejoin.SSE}}})
+		c := rejointest.New(t, echo(), rejointest.Config{Version: kit.Batches, Server: rejoin.Config{Policy: rejoin.Policy{Mode: rejoin.ModeSSE}}})
 		body, _ := kit.Post(t, c, "["+kit.CallBody("1", `{"wait":10}`)+","+kit.CallBody("2", `{"wait":20}`)+","+kit.CallBody("3", `{"wait":30}`)+"]")
-		require.Equal(t, "comment 1:result 2:result 3:result", kit.Events(body))
+		require.Equal(t, "comment 1:result 2:result 3:result", kit.EventsSummary(body))
 		first := regexp.MustCompile(`(?m)^id: (.*\.1)$`).FindStringSubmatch(body)[1]
 		require.Equal(t, "comment 2:result 3:result", kit.Get(t, c, "Last-Event-ID", first))
 		kit.Elapse(time.Hour / 4)
@@ -185,11 +185,11 @@ func TestABatchThatWasDropped(t *testing.T) {
 	})
 }
 
-// Ids come back as they were sent, to the letter.
+// Ids are sent back byte for byte.
 func TestIDsComeBackAsTheyWereSent(t *testing.T) {
 	for _, version := range []string{kit.Polling, kit.Batches} {
 		kit.Bubble(t, func(t *testing.T) {
-			app, next := kit.Puppets()
+			app, next := kit.ManualTools()
 			c := rejointest.New(t, app, rejointest.Config{Version: version})
 			c.CallTool("x", nil)
 			session := next().Session().ID()
@@ -204,17 +204,17 @@ func TestIDsComeBackAsTheyWereSent(t *testing.T) {
 				next().Returns("done")
 			}
 			for i, w := range all {
-				require.Equal(t, "200 result ended", w.Story(), ids[i])
+				require.Equal(t, "200 result ended", w.Summary(), ids[i])
 				require.Equal(t, `{"jsonrpc":"2.0","id":`+ids[i]+`,"result":"done"}`, w.Body.String())
 			}
 		})
 	}
 }
 
-// The refusal of an id that is in flight names it, so that the client can tell which of its requests was refused.
+// The refusal of an id that is in flight contains the id, so the client knows which of its requests was refused.
 func TestAnIDInFlightIsRefused(t *testing.T) {
 	kit.Bubble(t, func(t *testing.T) {
-		app, next := kit.Puppets()
+		app, next := kit.ManualTools()
 		c := rejointest.New(t, app, rejointest.Config{})
 		first := c.CallTool("x", nil)
 		tool := next()

@@ -17,11 +17,11 @@ import (
 // Invariant 5: a disconnect never cancels. The transports specification, "sending messages to the server" 6.
 func TestADisconnectNeverCancels(t *testing.T) {
 	for _, version := range []string{kit.Polling, kit.Legacy} {
-		for name, lose := range map[string]func(*kit.Puppet, *rejointest.Call){
-			"undecided": func(_ *kit.Puppet, call *rejointest.Call) { call.Cut() },
-			"attached":  func(p *kit.Puppet, call *rejointest.Call) { _ = p.Progress(1, 0, ""); synctest.Wait(); call.Cut() },
-			"frozen":    func(p *kit.Puppet, call *rejointest.Call) { _ = p.Progress(1, 0, ""); call.Freeze() },
-			"many times": func(p *kit.Puppet, call *rejointest.Call) {
+		for name, lose := range map[string]func(*kit.ManualTool, *rejointest.Call){
+			"undecided": func(_ *kit.ManualTool, call *rejointest.Call) { call.Cut() },
+			"attached":  func(p *kit.ManualTool, call *rejointest.Call) { _ = p.Progress(1, 0, ""); synctest.Wait(); call.Cut() },
+			"frozen":    func(p *kit.ManualTool, call *rejointest.Call) { _ = p.Progress(1, 0, ""); call.Freeze() },
+			"many times": func(p *kit.ManualTool, call *rejointest.Call) {
 				for range 10 {
 					_ = p.Progress(1, 0, "")
 					synctest.Wait()
@@ -34,7 +34,7 @@ func TestADisconnectNeverCancels(t *testing.T) {
 		} {
 			t.Run(version+", "+name, func(t *testing.T) {
 				kit.Bubble(t, func(t *testing.T) {
-					app, next := kit.Puppets()
+					app, next := kit.ManualTools()
 					c := rejointest.New(t, app, rejointest.Config{Version: version})
 					call := c.CallTool("x", nil)
 					tool := next()
@@ -53,13 +53,13 @@ func TestADisconnectNeverCancels(t *testing.T) {
 	}
 }
 
-// A call's context is cancelled with the cause, and the app is told when the session is over.
+// A call's context is cancelled with the cause, and the app is told when the session ends.
 func TestWhatCancelsTellsWhy(t *testing.T) {
 	for name, test := range map[string]struct {
 		policy rejoin.Policy
 		do     func(*rejointest.Client, *rejointest.Call)
 		cause  error
-		ended  bool // the session too
+		ended  bool // the session ends too
 	}{
 		"notifications/cancelled": {do: func(_ *rejointest.Client, call *rejointest.Call) { call.Cancel("") }, cause: rejoin.ErrCancelled},
 		"DELETE":                  {do: func(c *rejointest.Client, _ *rejointest.Call) { c.Delete() }, cause: rejoin.ErrSessionEnded, ended: true},
@@ -104,10 +104,10 @@ func TestWhatCancelsTellsWhy(t *testing.T) {
 	}
 }
 
-// After its response a call's context is cancelled, so that what was derived from it ends too.
+// After its response a call's context is cancelled, and so are contexts derived from it.
 func TestAContextEndsWithItsCall(t *testing.T) {
 	kit.Bubble(t, func(t *testing.T) {
-		app, next := kit.Puppets()
+		app, next := kit.ManualTools()
 		c := rejointest.New(t, app, rejointest.Config{})
 		c.CallTool("x", nil)
 		tool := next()
@@ -120,10 +120,10 @@ func TestAContextEndsWithItsCall(t *testing.T) {
 	})
 }
 
-// AbandonAfter counts from when the client was told to be back, and each poll begins it anew.
+// AbandonAfter counts from the time at which the client was told to poll. Each poll starts it again.
 func TestAbandonAfterCountsFromDueBack(t *testing.T) {
 	kit.Bubble(t, func(t *testing.T) {
-		app, next := kit.Puppets()
+		app, next := kit.ManualTools()
 		c := rejointest.New(t, app, rejointest.Config{Server: rejoin.Config{Policy: rejoin.Policy{AbandonAfter: time.Minute}}})
 		call := c.CallTool("x", nil)
 		tool := next()
@@ -143,10 +143,10 @@ func TestAbandonAfterCountsFromDueBack(t *testing.T) {
 	})
 }
 
-// A cancellation of something that is not there, or not yet, harms nobody; initialize cannot be cancelled at all.
+// A cancellation of an unknown request does no harm, and initialize cannot be cancelled.
 func TestCancellationsThatDoNotApply(t *testing.T) {
 	kit.Bubble(t, func(t *testing.T) {
-		app, next := kit.Puppets()
+		app, next := kit.ManualTools()
 		c := rejointest.New(t, app, rejointest.Config{})
 		call := c.CallTool("x", nil)
 		tool := next()
@@ -166,11 +166,11 @@ func TestCancellationsThatDoNotApply(t *testing.T) {
 	})
 }
 
-// Of a request that its client has cancelled nothing is left to fetch, also where the connection has not noticed yet, and also from
-// further back.
+// Nothing of a request that its client has cancelled can be fetched, also before the connection has noticed the cancellation, and also from an
+// earlier event.
 func TestACancelledRequestIsNotResumed(t *testing.T) {
 	kit.Bubble(t, func(t *testing.T) {
-		app, next := kit.Puppets()
+		app, next := kit.ManualTools()
 		c := rejointest.New(t, app, rejointest.Config{})
 		call := c.CallTool("x", nil)
 		tool := next()
@@ -187,16 +187,16 @@ func TestACancelledRequestIsNotResumed(t *testing.T) {
 	})
 }
 
-// The id of a request that was cancelled, or answered, or that nobody can read the answer of, is free again.
+// The id of a request is free again when the request was cancelled or answered, or when its answer can never reach the client.
 func TestWhenAnIDIsFreeAgain(t *testing.T) {
 	kit.Bubble(t, func(t *testing.T) {
-		app, next := kit.Puppets()
+		app, next := kit.ManualTools()
 		c := rejointest.New(t, app, rejointest.Config{})
 		c.CallTool("x", nil)
 		id := next().Session().ID()
 		same := func() (string, string) {
 			w := kit.Serve(c.Server(), kit.InSession(t, id, `{"jsonrpc":"2.0","id":"same","method":"x"}`))
-			return w.Story(), w.Body.String()
+			return w.Summary(), w.Body.String()
 		}
 		now, _ := same()
 		require.Equal(t, "open", now)
@@ -220,7 +220,7 @@ func TestWhenAnIDIsFreeAgain(t *testing.T) {
 	})
 }
 
-// A request that runs, and a connection, are signs of life. Without any, the session ends.
+// A running request keeps its session, and so does a connection. Without both the session expires.
 func TestIdleSessions(t *testing.T) {
 	kit.Bubble(t, func(t *testing.T) {
 		var told kit.Ends
@@ -251,7 +251,7 @@ func TestIdleSessions(t *testing.T) {
 		kit.Elapse(time.Hour)
 		require.Len(t, kit.Sessions(c.Server()), 1, "a connection is open")
 		listen.Cut()
-		kit.Elapse(time.Minute + time.Second - time.Nanosecond) // it is due back in a second
+		kit.Elapse(time.Minute + time.Second - time.Nanosecond) // the client is due in a second
 		require.Len(t, kit.Sessions(c.Server()), 1)
 		kit.Elapse(time.Nanosecond)
 		require.Empty(t, kit.Sessions(c.Server()))

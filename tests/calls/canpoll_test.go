@@ -15,20 +15,20 @@ import (
 	"github.com/rejoin-mcp/rejoin/tests/internal/kit"
 )
 
-// openAs opens a session as a client of that clientInfo and User-Agent, and returns its id.
+// openAs opens a session with that clientInfo and User-Agent, and returns its id.
 func openAs(t *testing.T, s *rejoin.Server, version, clientInfo, agent string) string {
 	t.Helper()
 	body := strings.Replace(kit.Initialize, `{"name":"t","version":"1"}`, clientInfo, 1)
 	body = strings.Replace(body, kit.Polling, version, 1)
 	w := kit.Serve(s, kit.Request(t, http.MethodPost, body, "User-Agent", agent))
-	require.Equal(t, "200 result ended", w.Story())
+	require.Equal(t, "200 result ended", w.Summary())
 	return w.Head.Get("Mcp-Session-Id")
 }
 
 const withProgress = `{"jsonrpc":"2.0","id":%d,"method":"x","params":{"_meta":{"progressToken":1}}}`
 
-// Config.CanPoll decides whatever the version says, and is told what would be done without it. Who cannot poll is treated as clients of older
-// versions are: no primer, no retry, no close.
+// Config.CanPoll decides for all versions, and gets the decision that would be made without it. A client that cannot poll is treated like a
+// client of an older version: no primer, no retry, no close.
 func TestCanPoll(t *testing.T) {
 	for _, test := range []struct {
 		version, client  string
@@ -46,7 +46,7 @@ func TestCanPoll(t *testing.T) {
 		{kit.Polling, "ai-sdk-mcp-client", func(presumed bool) bool { return presumed }, false, false},
 	} {
 		kit.Bubble(t, func(t *testing.T) {
-			app, next := kit.Puppets()
+			app, next := kit.ManualTools()
 			asked := 0
 			cfg := rejoin.Config{Policy: rejoin.Policy{CloseAfter: time.Minute}, Logger: kit.QuietLogger()}
 			var polls []bool
@@ -73,20 +73,20 @@ func TestCanPoll(t *testing.T) {
 			require.Equal(t, test.closes, kit.Sessions(s)[0].Polls)
 			if test.closes {
 				require.NoError(t, tool.CloseStream(0))
-				require.Equal(t, "200 sse primer@0 1:progress retry ended", w.Story(), "%+v", test)
+				require.Equal(t, "200 sse primer@0 1:progress retry ended", w.Summary(), "%+v", test)
 				tool.Returns("done")
 				return
 			}
 			require.ErrorIs(t, tool.CloseStream(0), rejoin.ErrNotResumable)
 			kit.Elapse(2 * time.Minute)
-			require.Equal(t, "200 sse comment 1:progress"+strings.Repeat(" comment", 8)+" open", w.Story(), "%+v", test)
+			require.Equal(t, "200 sse comment 1:progress"+strings.Repeat(" comment", 8)+" open", w.Summary(), "%+v", test)
 			tool.Returns("done")
-			require.Contains(t, w.Story(), "2:result ended")
+			require.Contains(t, w.Summary(), "2:result ended")
 		})
 	}
 }
 
-// Clients that agree on 2025-11-25 and do not come back, by what they say of themselves by default. conformance runs the real ones.
+// Clients that negotiate 2025-11-25 and do not poll, recognised by how they identify themselves. Module conformance runs the real ones.
 func TestClientsThatAreKnownNotToComeBack(t *testing.T) {
 	for _, test := range []struct {
 		why, info, agent string
@@ -107,22 +107,22 @@ func TestClientsThatAreKnownNotToComeBack(t *testing.T) {
 		{"what is no object", `"ai-sdk-mcp-client"`, "", true},
 	} {
 		kit.Bubble(t, func(t *testing.T) {
-			app, next := kit.Puppets()
+			app, next := kit.ManualTools()
 			s := kit.NewServer(t, app, rejoin.Config{Logger: kit.QuietLogger(), Policy: rejoin.Policy{CloseAfter: time.Second}})
 			id := openAs(t, s, kit.Polling, test.info, test.agent)
 			require.Equal(t, test.polls, kit.Sessions(s)[0].Polls, test.why)
 			w := kit.Serve(s, kit.InSession(t, id, fmt.Sprintf(withProgress, 1)))
 			kit.Elapse(5 * time.Second)
 			next().Returns("done")
-			require.Equal(t, map[bool]string{true: "200 sse primer@0 retry ended", false: "200 sse comment 1:result ended"}[test.polls], w.Story(), test.why)
+			require.Equal(t, map[bool]string{true: "200 sse primer@0 retry ended", false: "200 sse comment 1:result ended"}[test.polls], w.Summary(), test.why)
 		})
 	}
 }
 
-// A client that was not known, and does not come back: the call it was let go from is lost, and no other. The operator is told once.
+// An unknown client does not poll: it loses the call whose stream was closed, and no other call. This is logged once.
 func TestASessionLearnsThatItsClientDoesNotComeBack(t *testing.T) {
 	kit.Bubble(t, func(t *testing.T) {
-		app, next := kit.Puppets()
+		app, next := kit.ManualTools()
 		logged := &kit.Log{}
 		var polls []bool
 		s := kit.NewServer(t, app, rejoin.Config{
@@ -131,15 +131,15 @@ func TestASessionLearnsThatItsClientDoesNotComeBack(t *testing.T) {
 		})
 		for session, client := range []string{"Renamed AI", "Renamed AI", "Other"} {
 			id := openAs(t, s, kit.Polling, `{"name":"`+client+`","version":"1.0"}`, "")
-			call := func(n int) (*kit.Response, *kit.Puppet) {
+			call := func(n int) (*kit.Response, *kit.ManualTool) {
 				return kit.Serve(s, kit.InSession(t, id, fmt.Sprintf(withProgress, n))), next()
 			}
 			began := time.Now()
 			w1, lost := call(1)
 			kit.Elapse(15 * time.Second)
-			w2, second := call(2) // it runs already when the first is let go
+			w2, second := call(2) // this call runs already when the stream of the first one is closed
 			kit.Elapse(5 * time.Second)
-			require.Equal(t, "200 sse primer@0 retry ended", w1.Story())
+			require.Equal(t, "200 sse primer@0 retry ended", w1.Summary())
 			kit.Elapse(time.Second + 10*time.Second + time.Second)
 			require.EqualValues(t, session+1, s.Stats().Doubted)
 			require.False(t, second.Resumable())
@@ -149,8 +149,8 @@ func TestASessionLearnsThatItsClientDoesNotComeBack(t *testing.T) {
 			kit.Elapse(5 * time.Minute)
 			second.Returns("two")
 			third.Returns("three")
-			require.Equal(t, "200 sse primer@0 1:result ended", w2.Story())
-			require.Equal(t, "200 sse primer@0 1:result ended", w3.Story())
+			require.Equal(t, "200 sse primer@0 1:result ended", w2.Summary())
+			require.Equal(t, "200 sse primer@0 1:result ended", w3.Summary())
 			require.NoError(t, lost.Cause())
 			kit.Elapse(11*time.Minute - time.Since(began))
 			require.ErrorIs(t, lost.Cause(), rejoin.ErrAbandoned)
@@ -163,10 +163,10 @@ func TestASessionLearnsThatItsClientDoesNotComeBack(t *testing.T) {
 	})
 }
 
-// It comes back late, so it polls: it is let go as ever from then on, also by the tool, and whatever it misses later.
+// A client that polls late can poll. From then on its streams are closed as before, also if it is late again.
 func TestAClientThatComesBackLateIsBelieved(t *testing.T) {
 	kit.Bubble(t, func(t *testing.T) {
-		app, next := kit.Puppets()
+		app, next := kit.ManualTools()
 		c := rejointest.New(t, app, rejointest.Config{Server: rejoin.Config{Policy: rejoin.Policy{CloseAfter: 20 * time.Second}, Logger: kit.QuietLogger()}})
 		call := c.CallTool("x", nil)
 		tool := next()
@@ -193,32 +193,32 @@ func TestAClientThatComesBackLateIsBelieved(t *testing.T) {
 	})
 }
 
-// What is no sign that a client does not poll: its user gave up and it said so, its connection broke, the standalone stream was not
-// wanted any more, or the result is there.
+// What does not show that a client cannot poll: its user cancelled, its connection broke, it no longer wanted the standalone stream, or the
+// result is there.
 func TestWhatRaisesNoDoubt(t *testing.T) {
-	for name, story := range map[string]func(c *rejointest.Client, call *rejointest.Call, tool *kit.Puppet){
-		"cancelled": func(_ *rejointest.Client, call *rejointest.Call, tool *kit.Puppet) {
+	for name, summary := range map[string]func(c *rejointest.Client, call *rejointest.Call, tool *kit.ManualTool){
+		"cancelled": func(_ *rejointest.Client, call *rejointest.Call, tool *kit.ManualTool) {
 			_ = tool.CloseStream(0)
 			call.Cancel("the user gave up")
 		},
-		"cut": func(_ *rejointest.Client, call *rejointest.Call, tool *kit.Puppet) {
+		"cut": func(_ *rejointest.Client, call *rejointest.Call, tool *kit.ManualTool) {
 			_ = tool.Progress(1, 0, "")
 			call.Cut()
 		},
-		"read to its end": func(_ *rejointest.Client, call *rejointest.Call, tool *kit.Puppet) {
+		"read to its end": func(_ *rejointest.Client, call *rejointest.Call, tool *kit.ManualTool) {
 			_ = tool.Progress(1, 0, "")
 			tool.Returns("done")
 		},
-		"the standalone stream": func(c *rejointest.Client, _ *rejointest.Call, tool *kit.Puppet) {
+		"the standalone stream": func(c *rejointest.Client, _ *rejointest.Call, tool *kit.ManualTool) {
 			c.Listen()
 			_ = tool.CloseStandaloneStream(0)
 		},
 	} {
 		kit.Bubble(t, func(t *testing.T) {
-			app, next := kit.Puppets()
+			app, next := kit.ManualTools()
 			c := rejointest.New(t, app, rejointest.Config{Server: rejoin.Config{Logger: kit.QuietLogger()}})
 			call := c.CallTool("x", nil)
-			story(c, call, next())
+			summary(c, call, next())
 			kit.Elapse(5 * time.Minute)
 			require.Zero(t, c.Server().Stats().Doubted, name)
 			later := c.CallTool("x", nil)
@@ -228,19 +228,19 @@ func TestWhatRaisesNoDoubt(t *testing.T) {
 	}
 }
 
-// Closes, polls and the moment of doubt cross. Whatever comes first, a tool is told the truth: where its close was refused, its client still reads,
-// and gets the rest on that connection.
+// Closes, polls and the moment at which the server begins to doubt happen at the same time. In every order the tool gets the right answer: if
+// its close was refused, its client still reads, and gets the rest on that connection.
 func TestDoubtCrossesClosesAndPolls(t *testing.T) {
 	kit.Bubble(t, func(t *testing.T) {
 		const calls = 40
-		app, next := kit.Puppets()
+		app, next := kit.ManualTools()
 		c := rejointest.New(t, app, rejointest.Config{Server: rejoin.Config{Logger: kit.QuietLogger()}})
 		first := c.CallTool("x", nil)
 		missing := next()
 		require.NoError(t, missing.CloseStream(0))
 		away := first.WaitClosed()
 		var all []*rejointest.Call
-		var tools []*kit.Puppet
+		var tools []*kit.ManualTool
 		for range calls {
 			all = append(all, c.CallTool("x", nil))
 			tools = append(tools, next())
@@ -251,7 +251,7 @@ func TestDoubtCrossesClosesAndPolls(t *testing.T) {
 		for i, tool := range tools {
 			closed[i] = make(chan error, 1)
 			go func() {
-				<-time.After(time.Millisecond) // together with the timer of doubt
+				<-time.After(time.Millisecond) // at the same time as the timer of the doubt
 				closed[i] <- tool.CloseStream(0)
 			}()
 		}

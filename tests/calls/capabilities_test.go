@@ -14,7 +14,7 @@ import (
 	"github.com/rejoin-mcp/rejoin/tests/internal/kit"
 )
 
-// offers are capabilities of a client, and whether it may be asked.
+// offers are capabilities of a client, with a method and whether the client may be asked for it.
 var offers = []struct {
 	capabilities, method, params string
 	may                          bool
@@ -51,7 +51,7 @@ var offers = []struct {
 	{`{"tasks":{"list":{}}}`, "tasks/cancel", "", false},
 	{`{"tasks":{"cancel":{}}}`, "tasks/cancel", "", true},
 	{`{}`, "ping", "", true},
-	{`{}`, "x-vendor/ask", "{}", true}, // the client knows whether it knows it
+	{`{}`, "x-vendor/ask", "{}", true}, // rejoin does not know this method, so it asks
 	{`[]`, "roots/list", "", false},
 	{`null`, "roots/list", "", false},
 	{`"roots"`, "roots/list", "", false},
@@ -65,23 +65,23 @@ var offers = []struct {
 
 var withoutCapabilities = strings.Replace(kit.Initialize, `"capabilities":{"elicitation":{},"roots":{},"sampling":{}},`, "", 1)
 
-// offering opens a session whose client offers that, and starts a tool in it.
-func offering(t *testing.T, s *rejoin.Server, next func() *kit.Puppet, capabilities string) (*kit.Response, *kit.Puppet) {
+// offering opens a session whose client has these capabilities, and starts a tool in it.
+func offering(t *testing.T, s *rejoin.Server, next func() *kit.ManualTool, capabilities string) (*kit.Response, *kit.ManualTool) {
 	t.Helper()
 	initialize := withoutCapabilities
 	if capabilities != "" {
 		initialize = strings.Replace(initialize, `"params":{`, `"params":{"capabilities":`+capabilities+`,`, 1)
 	}
 	w := kit.Serve(s, kit.Request(t, http.MethodPost, initialize))
-	require.Equal(t, "200 result ended", w.Story())
+	require.Equal(t, "200 result ended", w.Summary())
 	call := kit.Serve(s, kit.InSession(t, w.Head.Get("Mcp-Session-Id"), kit.CallBody("1", "{}")))
 	return call, next()
 }
 
-// What the client did not offer it is not asked: the tool learns of it at once, and nothing is sent.
+// The client is not asked for what it did not offer: the tool gets an error at once, and nothing is sent.
 func TestTheClientIsAskedOnlyWhatItOffered(t *testing.T) {
 	kit.Bubble(t, func(t *testing.T) {
-		app, next := kit.Puppets()
+		app, next := kit.ManualTools()
 		s := kit.NewServer(t, app, rejoin.Config{})
 		for _, test := range offers {
 			call, tool := offering(t, s, next, test.capabilities)
@@ -92,17 +92,17 @@ func TestTheClientIsAskedOnlyWhatItOffered(t *testing.T) {
 			}
 			ctx, cancel := context.WithCancel(tool.Ctx)
 			byHandle, byAsk, outside := make(chan error, 1), make(chan error, 1), make(chan error, 1)
-			go func() { byHandle <- tool.Request(ctx, test.method, params, nil) }()
-			session.Ask(tool.Ctx, test.method, params, func(_ json.RawMessage, err error) { byAsk <- err })
-			session.Ask(context.Background(), test.method, params, func(_ json.RawMessage, err error) { outside <- err })
-			story := call.Story()
+			go func() { byHandle <- tool.Ask(ctx, test.method, params, nil) }()
+			session.AskFunc(tool.Ctx, test.method, params, func(_ json.RawMessage, err error) { byAsk <- err })
+			session.AskFunc(context.Background(), test.method, params, func(_ json.RawMessage, err error) { outside <- err })
+			summary := call.Summary()
 			if test.may {
-				require.Contains(t, story, "200 sse", "%.100s: %s", test.capabilities, test.method)
+				require.Contains(t, summary, "200 sse", "%.100s: %s", test.capabilities, test.method)
 				require.Contains(t, call.Body.String(), `"method":"`+test.method+`"`)
 				require.Empty(t, byHandle)
 				require.Empty(t, byAsk)
 			} else {
-				require.Equal(t, "open", story, "%.100s: %s %s", test.capabilities, test.method, test.params)
+				require.Equal(t, "open", summary, "%.100s: %s %s", test.capabilities, test.method, test.params)
 				for _, answer := range []chan error{byHandle, byAsk, outside} {
 					require.Len(t, answer, 1)
 					err := <-answer
@@ -121,12 +121,12 @@ func TestTheClientIsAskedOnlyWhatItOffered(t *testing.T) {
 	})
 }
 
-// A session keeps what its client offered, as it came.
+// A session keeps its client's capabilities unchanged.
 func TestASessionKnowsItsClientsCapabilities(t *testing.T) {
 	kit.Bubble(t, func(t *testing.T) {
 		var seen []json.RawMessage
 		app := &kit.Fake{OnOpen: func(_ *http.Request, s *rejoin.Session) (rejoin.AppSession, error) {
-			seen = append(seen, s.Client().Capabilities) // already now
+			seen = append(seen, s.Client().Capabilities) // they are known already here
 			return &kit.Fake{}, nil
 		}}
 		rejointest.New(t, app, rejointest.Config{Capabilities: map[string]any{"elicitation": map[string]any{"url": struct{}{}}}})

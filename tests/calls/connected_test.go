@@ -16,7 +16,7 @@ import (
 
 func TestConnected(t *testing.T) {
 	kit.Bubble(t, func(t *testing.T) {
-		app, next := kit.Puppets()
+		app, next := kit.ManualTools()
 		c := rejointest.New(t, app, rejointest.Config{})
 		call := c.CallTool("x", nil)
 		tool := next()
@@ -54,10 +54,10 @@ func TestConnected(t *testing.T) {
 	})
 }
 
-// Whoever waits for a client that can never come back waits until the call ends.
+// WaitConnected for a client that can never poll waits until the call ends.
 func TestWaitConnectedOfAStrandedCall(t *testing.T) {
 	kit.Bubble(t, func(t *testing.T) {
-		app, next := kit.Puppets()
+		app, next := kit.ManualTools()
 		c := rejointest.New(t, app, rejointest.Config{})
 		call := c.CallTool("x", nil)
 		tool := next()
@@ -79,20 +79,20 @@ func TestResumable(t *testing.T) {
 		mode    rejoin.Mode
 		want    bool
 	}{
-		{kit.Polling, rejoin.Auto, true},
-		{kit.Polling, rejoin.SSE, true},
-		{kit.Polling, rejoin.JSON, false},
-		{kit.Legacy, rejoin.Auto, false},
-		{kit.Batches, rejoin.SSE, false},
-		{"2024-11-05", rejoin.Auto, false},
+		{kit.Polling, rejoin.ModeAuto, true},
+		{kit.Polling, rejoin.ModeSSE, true},
+		{kit.Polling, rejoin.ModeJSON, false},
+		{kit.Legacy, rejoin.ModeAuto, false},
+		{kit.Batches, rejoin.ModeSSE, false},
+		{"2024-11-05", rejoin.ModeAuto, false},
 	} {
 		kit.Bubble(t, func(t *testing.T) {
-			app, next := kit.Puppets()
+			app, next := kit.ManualTools()
 			c := rejointest.New(t, app, rejointest.Config{Version: test.version, Server: rejoin.Config{Policy: rejoin.Policy{Mode: test.mode}}})
 			call := c.CallTool("x", nil)
 			tool := next()
 			require.Equal(t, test.want, tool.Resumable(), "%+v", test)
-			if test.mode != rejoin.JSON {
+			if test.mode != rejoin.ModeJSON {
 				require.NoError(t, tool.Progress(1, 0, ""))
 				synctest.Wait()
 				call.Cut()
@@ -104,11 +104,11 @@ func TestResumable(t *testing.T) {
 	}
 }
 
-// PolicyFor changes the policy of one request, by what it asks for.
+// PolicyFor changes the policy of one request.
 func TestPolicyFor(t *testing.T) {
 	kit.Bubble(t, func(t *testing.T) {
 		var seen []rejoin.RequestInfo
-		app, next := kit.Puppets()
+		app, next := kit.ManualTools()
 		config := rejointest.Config{Header: http.Header{"User-Agent": {"me/1"}}, Capabilities: map[string]any{"x": struct{}{}}}
 		config.Server = rejoin.Config{
 			Policy: rejoin.Policy{Retry: 2 * time.Second},
@@ -148,7 +148,7 @@ func TestPolicyFor(t *testing.T) {
 	})
 }
 
-// Outside of a call a handle is there, and does nothing.
+// Outside of a call there is a handle that does nothing.
 func TestTheHandleOfNoCall(t *testing.T) {
 	h := rejoin.HandleFromContext(context.Background())
 	require.NotNil(t, h)
@@ -158,7 +158,7 @@ func TestTheHandleOfNoCall(t *testing.T) {
 	require.ErrorIs(t, h.WaitConnected(context.Background()), rejoin.ErrNoCall)
 	require.ErrorIs(t, h.Progress(1, 2, ""), rejoin.ErrNoCall)
 	require.ErrorIs(t, h.Notify("notifications/x", nil), rejoin.ErrNoCall)
-	require.ErrorIs(t, h.Request(context.Background(), "roots/list", nil, nil), rejoin.ErrNoCall)
+	require.ErrorIs(t, h.Ask(context.Background(), "roots/list", nil, nil), rejoin.ErrNoCall)
 	require.False(t, h.Connected())
 	require.False(t, h.Resumable())
 	require.Empty(t, h.Stream())

@@ -14,12 +14,12 @@ import (
 	"github.com/rejoin-mcp/rejoin/tests/internal/kit"
 )
 
-// A tool may ask its context for an end, or for the reason, at any time: before the call has ended, or only when it has.
+// A tool may call Done or Err of its context, or context.Cause, at any time: before the end of the call, or only after it.
 func TestTheEndOfACallsContext(t *testing.T) {
 	for name, early := range map[string]bool{"asked before": true, "asked after": false} {
 		t.Run(name, func(t *testing.T) {
 			kit.Bubble(t, func(t *testing.T) {
-				app, next := kit.Puppets()
+				app, next := kit.ManualTools()
 				c := rejointest.New(t, app, rejointest.Config{})
 				for why, end := range map[error]func(call *rejointest.Call){
 					rejoin.ErrCancelled: func(call *rejointest.Call) { call.Cancel("") },
@@ -53,10 +53,10 @@ func TestTheEndOfACallsContext(t *testing.T) {
 	}
 }
 
-// What is derived from a tool's context costs no goroutine, and the request's own end is none of the call's.
+// A context that is derived from a tool's context needs no goroutine, and the end of the HTTP request does not end it.
 func TestACallsContextIsItsOwn(t *testing.T) {
 	kit.Bubble(t, func(t *testing.T) {
-		app, next := kit.Puppets()
+		app, next := kit.ManualTools()
 		c := rejointest.New(t, app, rejointest.Config{})
 		call := c.CallTool("x", nil)
 		tool := next()

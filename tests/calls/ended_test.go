@@ -19,24 +19,24 @@ import (
 	"github.com/rejoin-mcp/rejoin/tests/internal/kit"
 )
 
-// enders are the ways in which a server ends a session.
+// enders are the ways in which the server's side ends a session.
 var enders = map[string]func(*rejoin.Server, *rejoin.Session){
 	"the app":      func(_ *rejoin.Server, s *rejoin.Session) { s.End(errors.New("enough")) },
 	"the operator": func(srv *rejoin.Server, s *rejoin.Session) { _ = srv.EndSession(s.Ref()) },
 }
 
-// Who waits for a response when the server ends the session is told, on whatever carries it; each member of a batch is. The standalone
-// stream ends cleanly, and tools are told why.
+// When the server ends a session, every client that waits for a response is told, on a stream or as plain JSON, and for each member of a batch.
+// The standalone stream ends cleanly, and tools get the cause.
 func TestWhoWaitsIsToldThatTheSessionHasEnded(t *testing.T) {
 	for by, end := range enders {
 		t.Run(by, func(t *testing.T) {
 			kit.Bubble(t, func(t *testing.T) {
-				app, next := kit.Puppets()
+				app, next := kit.ManualTools()
 				s := kit.NewServer(t, app, rejoin.Config{KeepAlive: -1, Policy: rejoin.Policy{StreamAfter: -1}})
 				open := kit.Serve(s, kit.Request(t, http.MethodPost, strings.Replace(kit.Initialize, kit.Polling, kit.Batches, 1)))
-				require.Equal(t, "200 result ended", open.Story())
+				require.Equal(t, "200 result ended", open.Summary())
 				id := open.Head.Get("Mcp-Session-Id")
-				var tools []*kit.Puppet
+				var tools []*kit.ManualTool
 				serve := func(calls int, body string, header ...string) *kit.Response {
 					w := kit.Serve(s, kit.InSession(t, id, body, header...))
 					for range calls {
@@ -55,45 +55,45 @@ func TestWhoWaitsIsToldThatTheSessionHasEnded(t *testing.T) {
 				one := serve(1, kit.CallBody("1", "{}"))
 				oneSSE := serve(1, kit.CallBody("2", "{}"), sse...)
 				two := serve(2, body(3, 4))
-				tools[2].Returns("done") // held
+				tools[2].Returns("done") // held back until the batch has its other responses
 				twoSSE := serve(2, body(5, 6), sse...)
 				three := serve(3, body(7, 8, 9))
 				require.NoError(t, tools[7].Progress(1, 0, ""))
-				tools[6].Returns("done") // one of the three, whichever
+				tools[6].Returns("done") // one of the three
 				r := kit.Request(t, http.MethodGet, "", "Accept", "text/event-stream", "Mcp-Session-Id", id)
 				listen := kit.Serve(s, r)
-				require.Equal(t, "200 sse comment open", listen.Story())
+				require.Equal(t, "200 sse comment open", listen.Summary())
 
 				end(s, tools[0].Session())
-				require.Equal(t, "200 error(-32000,1) ended ended", one.Story())
-				require.Equal(t, "200 sse comment 1:error(-32000,2) ended ended", oneSSE.Story())
-				require.Regexp(t, `^200 \[result error\(-32000,[34]\) ended\] ended$`, two.Story())
-				require.Equal(t, "200 sse comment 1:error(-32000,5) ended 2:error(-32000,6) ended ended", twoSSE.Story())
-				require.Regexp(t, `^200 sse comment 1:progress 2:result 3:error\(-32000,[789]\) ended 4:error\(-32000,[789]\) ended ended$`, three.Story())
+				require.Equal(t, "200 error(-32000,1) ended ended", one.Summary())
+				require.Equal(t, "200 sse comment 1:error(-32000,2) ended ended", oneSSE.Summary())
+				require.Regexp(t, `^200 \[result error\(-32000,[34]\) ended\] ended$`, two.Summary())
+				require.Equal(t, "200 sse comment 1:error(-32000,5) ended 2:error(-32000,6) ended ended", twoSSE.Summary())
+				require.Regexp(t, `^200 sse comment 1:progress 2:result 3:error\(-32000,[789]\) ended 4:error\(-32000,[789]\) ended ended$`, three.Summary())
 				for n := range 9 {
 					all := one.Body.String() + oneSSE.Body.String() + two.Body.String() + twoSSE.Body.String() + three.Body.String()
 					require.Equal(t, 1, strings.Count(all, fmt.Sprintf(`"id":%d,`, n+1)), "one answer for %d", n+1)
 				}
-				require.Equal(t, "200 sse comment ended", listen.Story(), "nobody waits there")
+				require.Equal(t, "200 sse comment ended", listen.Summary(), "nobody waits there")
 				for _, tool := range tools {
 					if cause := tool.Cause(); cause != nil && !errors.Is(cause, rejoin.ErrSessionEnded) {
 						require.ErrorContains(t, cause, "context canceled", "it was answered")
 					}
 				}
 				require.ErrorIs(t, tools[0].Cause(), rejoin.ErrSessionEnded)
-				require.Equal(t, "404 error(-32001,null) ended", kit.Serve(s, kit.InSession(t, id, kit.Ping)).Story())
+				require.Equal(t, "404 error(-32001,null) ended", kit.Serve(s, kit.InSession(t, id, kit.Ping)).Summary())
 				require.Zero(t, s.Stats().Sessions+s.Stats().StoredBytes)
-				kit.Elapse(time.Second) // for the tools
+				kit.Elapse(time.Second) // for the tools to end
 			})
 		})
 	}
 }
 
-// A response that was recorded, and perhaps not written, when the session ends: the client gets it, or the error, and not both. So it is
-// with a reader that has stopped.
+// A response was recorded, and perhaps not written, when the session ends: the client gets either the response or the error, not both. The same
+// holds for a client that has stopped reading.
 func TestAResponseThatIsBeingWrittenWhenTheSessionEnds(t *testing.T) {
 	kit.Bubble(t, func(t *testing.T) {
-		app, next := kit.Puppets()
+		app, next := kit.ManualTools()
 		store := eventstore.NewMemory(eventstore.MemoryConfig{SessionBytes: -1})
 		c := rejointest.New(t, app, rejointest.Config{Server: rejoin.Config{Store: store}})
 		call := c.CallTool("x", nil)
@@ -112,8 +112,8 @@ func TestAResponseThatIsBeingWrittenWhenTheSessionEnds(t *testing.T) {
 	})
 }
 
-// Ends cross: with responses, messages, closes, polls, cancellations and more of them. Nobody gets two answers; and who was not sent away
-// gets one, unless he cancelled or hung up.
+// Sessions end at the same time as responses, messages, closes, polls and cancellations. No client gets two answers to a request. A client
+// that was not disconnected gets one, unless it cancelled the request or disconnected.
 func TestEndsThatCross(t *testing.T) {
 	const calls = 12
 	rounds := 300 / kit.Fewer * 4
@@ -121,12 +121,12 @@ func TestEndsThatCross(t *testing.T) {
 	for round := range rounds {
 		kit.Bubble(t, func(t *testing.T) {
 			r := rand.New(rand.NewPCG(uint64(round), 5))
-			app, next := kit.Puppets()
-			mode := []rejoin.Mode{rejoin.Auto, rejoin.SSE}[round%2]
+			app, next := kit.ManualTools()
+			mode := []rejoin.Mode{rejoin.ModeAuto, rejoin.ModeSSE}[round%2]
 			s := kit.NewServer(t, app, rejoin.Config{KeepAlive: -1, Logger: kit.QuietLogger(), Policy: rejoin.Policy{Mode: mode, StreamAfter: -1}})
 			id := kit.OpenReady(t, s)
 			var posts, polls []*kit.Response
-			var tools []*kit.Puppet
+			var tools []*kit.ManualTool
 			for n := range calls {
 				posts = append(posts, kit.Serve(s, kit.InSession(t, id, kit.CallBody(fmt.Sprint(n), `{"_meta":{"progressToken":1}}`))))
 				tools = append(tools, next())
@@ -172,18 +172,18 @@ func TestEndsThatCross(t *testing.T) {
 			kit.Elapse(time.Second)
 			var later strings.Builder
 			for _, w := range polls {
-				_ = w.Story()
+				_ = w.Summary()
 				later.WriteString(w.Body.String())
 			}
 			for n, w := range posts {
-				story := w.Story()
-				require.Regexp(t, ` ended$`, story)
+				summary := w.Summary()
+				require.Regexp(t, ` ended$`, summary)
 				answer := regexp.MustCompile(fmt.Sprintf(`"id":%d,"(result|error)`, n))
 				answers := answer.FindAllStringSubmatch(w.Body.String()+later.String(), -1)
-				require.LessOrEqual(t, len(answers), 1, "%s\n%s", story, later.String())
-				away := strings.Contains(story, "retry")
+				require.LessOrEqual(t, len(answers), 1, "%s\n%s", summary, later.String())
+				away := strings.Contains(summary, "retry")
 				if len(answers) == 0 {
-					require.True(t, away || cancelled[n], "call %d, round %d: %s", n, round, story)
+					require.True(t, away || cancelled[n], "call %d, round %d: %s", n, round, summary)
 					continue
 				}
 				if answers[0][1] == "error" {
@@ -200,8 +200,8 @@ func TestEndsThatCross(t *testing.T) {
 	require.NotZero(t, results)
 }
 
-// letReturn makes a tool return, unless its context ends first.
-func letReturn(tool *kit.Puppet) {
+// letReturn lets a tool return, unless its context ends first.
+func letReturn(tool *kit.ManualTool) {
 	select {
 	case tool.Answer <- "done":
 	case <-tool.Ctx.Done():

@@ -19,15 +19,15 @@ import (
 	"github.com/rejoin-mcp/rejoin/tests/internal/kit"
 )
 
-// Invariant 1: a tool never runs in the goroutine that serves its request. So a tool that never returns keeps no connection, and
-// nobody else from being served.
+// Invariant 1: a tool never runs in the goroutine that serves its request. So a tool that never returns does not hold a connection, and does
+// not delay other clients.
 func TestAToolThatBlocksForEverBlocksNobody(t *testing.T) {
 	kit.Bubble(t, func(t *testing.T) {
 		release := make(chan struct{})
 		defer close(release)
 		app := rejoin.NewApp(rejoin.Info{}, func(_ context.Context, r *rejoin.Request) (any, error) {
 			if r.Method == "stuck" {
-				<-release // whatever its context says
+				<-release // it ignores its context
 			}
 			return "done", nil
 		})
@@ -51,7 +51,7 @@ func TestAToolThatBlocksForEverBlocksNobody(t *testing.T) {
 // Invariant 1: only the goroutine inside Serve touches a ResponseWriter, whatever happens to its stream.
 func TestOnlyTheServingGoroutineTouchesTheWriter(t *testing.T) {
 	kit.Bubble(t, func(t *testing.T) {
-		app, next := kit.Puppets()
+		app, next := kit.ManualTools()
 		c := rejointest.New(t, app, rejointest.Config{Handler: func(s *rejoin.Server) http.Handler {
 			h := stdadapter.New(s)
 			return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -139,7 +139,7 @@ func TestMessagesOf16ConcurrentCallsStayOnTheirStreams(t *testing.T) {
 	})
 }
 
-// numbers are the n of the messages of one sender. All of the messages must have that method, and, if they are a call's, that sender.
+// numbers returns the n of the messages of one sender. All messages must have that method and, if they are a call's, that sender.
 func numbers(t *testing.T, messages []json.RawMessage, method string, sender int) (list []int) {
 	t.Helper()
 	for _, raw := range messages {
@@ -159,7 +159,7 @@ func numbers(t *testing.T, messages []json.RawMessage, method string, sender int
 	return list
 }
 
-// Many goroutines may send in one call. What one of them sends keeps its order.
+// Several goroutines may send in one call. The messages of each goroutine keep their order.
 func TestManyGoroutinesSendInOneCall(t *testing.T) {
 	kit.Bubble(t, func(t *testing.T) {
 		const senders, each = 8, 50
@@ -184,11 +184,11 @@ func TestManyGoroutinesSendInOneCall(t *testing.T) {
 	})
 }
 
-// What a call sends after its end goes to the standalone stream, but progress, which is worthless then (unless the request was
+// What a call sends after its end goes to the standalone stream, except progress, which is then useless (unless the request was
 // task-augmented).
 func TestWhatACallSendsAfterItsEnd(t *testing.T) {
 	kit.Bubble(t, func(t *testing.T) {
-		app, next := kit.Puppets()
+		app, next := kit.ManualTools()
 		c := rejointest.New(t, app, rejointest.Config{})
 		listen := c.Listen()
 		call := c.CallTool("x", nil)
@@ -199,7 +199,7 @@ func TestWhatACallSendsAfterItsEnd(t *testing.T) {
 		require.ErrorIs(t, tool.CloseStream(0), rejoin.ErrEnded)
 		require.ErrorIs(t, tool.SetPolicy(rejoin.Policy{}), rejoin.ErrEnded)
 		require.ErrorIs(t, tool.WaitConnected(context.Background()), rejoin.ErrEnded)
-		require.Equal(t, []string{"200 result answered"}, kit.Story(call))
+		require.Equal(t, []string{"200 result answered"}, kit.Summaries(call))
 		require.Equal(t, "200 sse primer@0 1:late open", kit.Last(listen))
 
 		task := c.Start("tools/call", map[string]any{"task": map[string]any{}, "_meta": map[string]any{"progressToken": 1}})

@@ -11,7 +11,7 @@ import (
 	"github.com/rejoin-mcp/rejoin/tests/internal/kit"
 )
 
-// spellings are ids in one line that have one value. Those of two lines have two.
+// spellings has ids. Those of one line have the same value, those of two lines have different values.
 var spellings = [][]string{
 	{`"a"`, `"\u0061"`},
 	{`"2"`, `"\u0032"`},
@@ -28,16 +28,17 @@ var spellings = [][]string{
 	{`-0`, `0`, `0e5`},
 }
 
-// A request is its id's value, in whatever spelling: requests of all values are in flight at once, a second one of any of these is refused in
-// its own spelling, a cancellation in any spelling reaches the right one, and an answer has the spelling of its request.
+// Requests are identified by the value of their id, in any spelling. Requests with all values are in flight at once. A second request with one
+// of the values is refused in its own spelling, a cancellation in any spelling reaches the right request, and an answer has the spelling of its
+// request.
 func TestIDsAreComparedByValue(t *testing.T) {
 	for _, version := range []string{kit.Polling, kit.Batches} {
 		kit.Bubble(t, func(t *testing.T) {
-			app, next := kit.Puppets()
+			app, next := kit.ManualTools()
 			c := rejointest.New(t, app, rejointest.Config{Version: version})
 			session := sessionOf(c, next)
 			var running []*kit.Response
-			var tools []*kit.Puppet
+			var tools []*kit.ManualTool
 			for _, line := range spellings {
 				running = append(running, kit.Serve(c.Server(), kit.InSession(t, session, kit.CallBody(line[len(line)-1], "{}"))))
 				tools = append(tools, next())
@@ -45,10 +46,10 @@ func TestIDsAreComparedByValue(t *testing.T) {
 			for i, line := range spellings {
 				for _, id := range line {
 					second := kit.Serve(c.Server(), kit.InSession(t, session, kit.CallBody(id, "{}")))
-					require.Equal(t, "400 error(-32600,"+id+") ended", second.Story(), "while %s is in flight", line)
+					require.Equal(t, "400 error(-32600,"+id+") ended", second.Summary(), "while %s is in flight", line)
 					if version == kit.Batches {
 						second = kit.Serve(c.Server(), kit.InSession(t, session, "["+kit.CallBody(`"other"`, "{}")+","+kit.CallBody(id, "{}")+"]"))
-						require.Equal(t, `400 error(-32600,"other") ended`, second.Story())
+						require.Equal(t, `400 error(-32600,"other") ended`, second.Summary())
 					}
 				}
 				require.NoError(t, tools[i].Cause())
@@ -66,7 +67,7 @@ func TestIDsAreComparedByValue(t *testing.T) {
 			for i := range tools {
 				require.Equal(t, i%2 == 0, tools[i].Cause() != rejoin.ErrCancelled, spellings[i])
 			}
-			for _, line := range spellings { // all are free again
+			for _, line := range spellings { // all ids are free again
 				for _, id := range line {
 					body, res := kit.Post(t, c, `{"jsonrpc":"2.0","id":`+id+`,"method":"ping"}`)
 					require.Equal(t, http.StatusOK, res.StatusCode, body)
@@ -77,7 +78,7 @@ func TestIDsAreComparedByValue(t *testing.T) {
 	}
 }
 
-// In a batch, too: two spellings of one value are one id, which is refused, and two values are two.
+// In a batch, two spellings of one value are the same id, which is refused. Two values are two ids.
 func TestIDsOfABatchAreComparedByValue(t *testing.T) {
 	kit.Bubble(t, func(t *testing.T) {
 		c := rejointest.New(t, &kit.Fake{}, rejointest.Config{Version: kit.Batches})
@@ -99,13 +100,13 @@ func TestIDsOfABatchAreComparedByValue(t *testing.T) {
 	})
 }
 
-// What is no id, or one that is longer than any spelling of one that is let in, cancels nothing.
+// A value that is not an id, or that is too long for any accepted id, cancels nothing.
 func TestWhatIsNoIDCancelsNothing(t *testing.T) {
 	kit.Bubble(t, func(t *testing.T) {
-		app, next := kit.Puppets()
+		app, next := kit.ManualTools()
 		c := rejointest.New(t, app, rejointest.Config{})
 		session := sessionOf(c, next)
-		var tools []*kit.Puppet
+		var tools []*kit.ManualTool
 		for _, id := range []string{`"null"`, `"true"`, `1`, `"{}"`} {
 			kit.Serve(c.Server(), kit.InSession(t, session, kit.CallBody(id, "{}")))
 			tools = append(tools, next())
@@ -121,8 +122,8 @@ func TestWhatIsNoIDCancelsNothing(t *testing.T) {
 	})
 }
 
-// sessionOf is the client's session, in which nothing runs.
-func sessionOf(c *rejointest.Client, next func() *kit.Puppet) string {
+// sessionOf returns the id of the client's session, in which nothing runs afterwards.
+func sessionOf(c *rejointest.Client, next func() *kit.ManualTool) string {
 	c.CallTool("x", nil)
 	tool := next()
 	tool.Returns("done")

@@ -15,10 +15,10 @@ import (
 	"github.com/rejoin-mcp/rejoin/tests/internal/kit"
 )
 
-// broken are values that are no JSON, or not all of it. A URI with a control character in an error's data is what an SDK has written.
+// broken are values that are not JSON, or only partly. An SDK has written a URI with a control character into the data of an error.
 var broken = []string{"{", `{"uri":"a` + "\x01" + `b"}`, `"a` + "\xff" + `"`, "{}{}", "nul", "\ufeff{}", " ", `{"a":1,}`, "\x00"}
 
-// What an app hands over that is no JSON does not reach a client: most could decode nothing of it, and in a batch neither the others' answers.
+// Invalid JSON of an app does not reach a client: most clients could then decode nothing of the message, nor the other answers of a batch.
 func TestWhatIsNoJSONDoesNotReachAClient(t *testing.T) {
 	for _, value := range broken {
 		kit.Bubble(t, func(t *testing.T) {
@@ -36,9 +36,9 @@ func TestWhatIsNoJSONDoesNotReachAClient(t *testing.T) {
 			s := kit.NewServer(t, app, rejoin.Config{Logger: slog.New(slog.NewTextHandler(said, nil))})
 			id, _ := kit.OpenNow(t, s, strings.Replace(kit.Initialize, kit.Polling, kit.Batches, 1))
 			for _, accept := range []string{"application/json", "text/event-stream"} {
-				ask := func(body string) string { // what came, as it came
+				ask := func(body string) string { // returns the response byte for byte
 					w := kit.Serve(s, kit.InSession(t, id, body, "Accept", accept))
-					require.Regexp(t, `^200 .* ended$`, strings.ReplaceAll(w.Story(), "\n", " "))
+					require.Regexp(t, `^200 .* ended$`, strings.ReplaceAll(w.Summary(), "\n", " "))
 					for line := range strings.Lines(w.Body.String()) {
 						if text, ok := strings.CutPrefix(line, "data: "); ok {
 							require.True(t, json.Valid([]byte(text)), "%q", text)
@@ -63,11 +63,11 @@ func TestWhatIsNoJSONDoesNotReachAClient(t *testing.T) {
 	}
 }
 
-// The same of App.Open's error, and of what is sent to the client, which is the sender's fault and told to it.
+// The same for the error of App.Open. A sender of an invalid notification gets an error.
 func TestMessagesThatAreNoJSONAreTheSendersFault(t *testing.T) {
 	for _, value := range broken {
 		kit.Bubble(t, func(t *testing.T) {
-			app, next := kit.Puppets()
+			app, next := kit.ManualTools()
 			s := kit.NewServer(t, app, rejoin.Config{Logger: kit.QuietLogger()})
 			id := kit.OpenReady(t, s)
 			w := kit.Serve(s, kit.InSession(t, id, kit.CallBody("1", "{}")))
@@ -76,13 +76,13 @@ func TestMessagesThatAreNoJSONAreTheSendersFault(t *testing.T) {
 			for _, params := range []any{raw, []byte(value), &raw} {
 				require.Error(t, tool.Notify("notifications/x", params), "%q", value)
 				require.Error(t, tool.Session().Notify(tool.Ctx, "notifications/x", params), "%q", value)
-				require.Error(t, tool.Request(tool.Ctx, "roots/list", params, nil), "%q", value)
+				require.Error(t, tool.Ask(tool.Ctx, "roots/list", params, nil), "%q", value)
 			}
 			asked := make(chan error, 1)
-			tool.Session().Ask(context.Background(), "roots/list", raw, func(_ json.RawMessage, err error) { asked <- err })
+			tool.Session().AskFunc(context.Background(), "roots/list", raw, func(_ json.RawMessage, err error) { asked <- err })
 			require.ErrorContains(t, <-asked, "not valid JSON")
 			tool.Returns("done")
-			require.Equal(t, "200 result ended", w.Story(), "nothing was sent, so it needs no stream")
+			require.Equal(t, "200 result ended", w.Summary(), "nothing was sent, so it needs no stream")
 
 			refusing := &kit.Fake{OnOpen: func(*http.Request, *rejoin.Session) (rejoin.AppSession, error) {
 				return nil, &rejoin.Error{Code: 7, Message: "no", Data: raw}

@@ -1,5 +1,4 @@
-// Package calls_test is about what a tool has in its hands: its context, its handle, questions to the client, batches,
-// cancellation, and NewApp.
+// Package calls_test tests what a tool can use: its context, its handle, questions to the client, batches, cancellation, and NewApp.
 package calls_test
 
 import (

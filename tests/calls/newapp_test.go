@@ -18,7 +18,7 @@ import (
 	"github.com/rejoin-mcp/rejoin/tests/internal/kit"
 )
 
-// The client's version where it is known, else the newest. The lifecycle specification, "version negotiation".
+// The answer has the client's version if it is known, otherwise the newest one. The lifecycle specification, "version negotiation".
 func TestVersionNegotiation(t *testing.T) {
 	kit.Bubble(t, func(t *testing.T) {
 		s := kit.NewServer(t, rejoin.NewApp(rejoin.Info{
@@ -31,21 +31,21 @@ func TestVersionNegotiation(t *testing.T) {
 		} {
 			w := kit.Serve(s, kit.Request(t, http.MethodPost, `{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":`+asked+`}}`))
 			if want == "" {
-				require.Equal(t, "200 error(-32602,1) ended", w.Story(), asked)
+				require.Equal(t, "200 error(-32602,1) ended", w.Summary(), asked)
 				require.Empty(t, w.Head.Get("Mcp-Session-Id"))
 				continue
 			}
-			require.Equal(t, "200 result ended", w.Story(), asked)
+			require.Equal(t, "200 result ended", w.Summary(), asked)
 			require.JSONEq(t, `{"jsonrpc":"2.0","id":1,"result":{"protocolVersion":"`+want+`","capabilities":{"tools":{}},"serverInfo":{"name":"n","version":"v"},"instructions":"i"}}`,
 				w.Body.String())
 		}
 		w := kit.Serve(s, kit.Request(t, http.MethodPost, `{"jsonrpc":"2.0","id":1,"method":"initialize"}`))
-		require.Equal(t, "200 error(-32602,1) ended", w.Story(), "no params")
+		require.Equal(t, "200 error(-32602,1) ended", w.Summary(), "no params")
 		require.Len(t, kit.Sessions(s), 7)
 	})
 }
 
-// Errors of a handler: its own are passed on, others are hidden, and logged.
+// A handler's rejoin.Error is sent to the client. Other errors are hidden and logged.
 func TestErrorsOfAHandler(t *testing.T) {
 	kit.Bubble(t, func(t *testing.T) {
 		var logged bytes.Buffer
@@ -91,7 +91,7 @@ func TestErrorsOfAHandler(t *testing.T) {
 	})
 }
 
-// A panic on a stream that is open, and one whose client is away, become the response.
+// A panic becomes the response: on a stream, and for a client that is disconnected.
 func TestAPanicIsAResponse(t *testing.T) {
 	kit.Bubble(t, func(t *testing.T) {
 		c := rejointest.New(t, kit.Tool(func(_ context.Context, h *rejoin.Handle) (any, error) {
@@ -151,7 +151,7 @@ func TestOnlyTheFirstAnswerCounts(t *testing.T) {
 	})
 }
 
-// A tool's arguments are decoded at once into its own type.
+// A tool's arguments are decoded into its own type, once.
 func TestNameAndArguments(t *testing.T) {
 	type args struct {
 		Text string `json:"text"`
@@ -181,7 +181,7 @@ func TestNameAndArguments(t *testing.T) {
 	}
 }
 
-// A handler that ends its goroutine is answered for, as one that panics is.
+// A handler that ends its goroutine is answered like one that panics.
 func TestAHandlerThatEndsItsGoroutine(t *testing.T) {
 	kit.Bubble(t, func(t *testing.T) {
 		c := rejointest.New(t, rejoin.NewApp(rejoin.Info{}, func(context.Context, *rejoin.Request) (any, error) {

@@ -16,7 +16,7 @@ import (
 	"github.com/rejoin-mcp/rejoin/tests/internal/kit"
 )
 
-// Whoever notifies does it in one shape, through the handle or the session; the context alone says on which stream.
+// Notify has the same form on the handle and on the session. The context alone decides about the stream.
 func TestParamsOfNotifications(t *testing.T) {
 	raw := json.RawMessage(`{"n":1}`)
 	var none *json.RawMessage

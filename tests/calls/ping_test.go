@@ -13,14 +13,14 @@ import (
 	"github.com/rejoin-mcp/rejoin/tests/internal/kit"
 )
 
-// A ping is always answered: calls that fill MaxConcurrent, parked or not, do not keep it out, and pings take none of their places.
+// A ping is always answered: calls that fill MaxConcurrent, parked or not, do not block it, and pings do not use up MaxConcurrent.
 func TestAPingIsAlwaysAnswered(t *testing.T) {
 	for _, version := range []string{kit.Polling, kit.Legacy, kit.Batches} {
 		t.Run(version, func(t *testing.T) {
 			kit.Bubble(t, func(t *testing.T) {
-				app, next := kit.Puppets()
+				app, next := kit.ManualTools()
 				c := rejointest.New(t, app, rejointest.Config{Version: version})
-				var tools []*kit.Puppet
+				var tools []*kit.ManualTool
 				var calls []*rejointest.Call
 				for range 64 {
 					calls = append(calls, c.CallTool("x", nil))
@@ -41,7 +41,7 @@ func TestAPingIsAlwaysAnswered(t *testing.T) {
 				require.Regexp(t, `^429 error\(-32000,\d+\) answered$`, kit.Last(c.Start("x", nil)))
 				if version == kit.Batches {
 					body, _ := kit.Post(t, c, "["+kit.Ping+","+strings.Replace(kit.Ping, "mine", "yours", 1)+"]")
-					require.Equal(t, "[result result]", kit.Shape(body))
+					require.Equal(t, "[result result]", kit.MessageSummary(body))
 					body, res := kit.Post(t, c, "["+kit.Ping+","+kit.CallBody("7000", "{}")+"]")
 					require.Equal(t, "429 error(-32000,\"mine\")", kit.Refusal(t, body, res), "a call in a batch with a ping is a call")
 				}
@@ -57,7 +57,7 @@ func TestAPingIsAlwaysAnswered(t *testing.T) {
 	}
 }
 
-// An app that answers no pings is not asked without end: a few have places of their own, and others take those of calls.
+// An app that does not answer pings does not get any number of them: a few pings have places of their own, and others count as calls.
 func TestPingsThatAreNotAnsweredAreBounded(t *testing.T) {
 	kit.Bubble(t, func(t *testing.T) {
 		var pending []*rejoin.Call
@@ -70,7 +70,7 @@ func TestPingsThatAreNotAnsweredAreBounded(t *testing.T) {
 		}}, rejoin.Config{MaxConcurrent: 4, Policy: rejoin.Policy{StreamAfter: -1}})
 		id := kit.OpenReady(t, s)
 		send := func(method string) string {
-			return kit.Serve(s, kit.InSession(t, id, fmt.Sprintf(`{"jsonrpc":"2.0","id":%d,"method":%q}`, len(pending), method))).Story()
+			return kit.Serve(s, kit.InSession(t, id, fmt.Sprintf(`{"jsonrpc":"2.0","id":%d,"method":%q}`, len(pending), method))).Summary()
 		}
 		for range 16 {
 			require.Equal(t, "open", send("ping"))
@@ -80,7 +80,7 @@ func TestPingsThatAreNotAnsweredAreBounded(t *testing.T) {
 		}
 		require.Equal(t, "429 error(-32000,20) ended", send("ping"))
 		require.Equal(t, "429 error(-32000,20) ended", send("x"))
-		for _, c := range pending[15:17] { // a ping and a call
+		for _, c := range pending[15:17] { // one ping and one call
 			require.NoError(t, c.Reply(nil))
 		}
 		require.Equal(t, "open", send("ping"))

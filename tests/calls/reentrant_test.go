@@ -20,8 +20,7 @@ import (
 	"github.com/rejoin-mcp/rejoin/tests/internal/kit"
 )
 
-// visitor is code of a user's that looks at the server, wherever it is called from. Where the server holds a lock meanwhile, it never
-// comes back.
+// visitor stands for code of a user that calls the server from a callback. If the server holds a lock during the callback, visit never returns.
 type visitor struct {
 	srv  *rejoin.Server
 	mu   sync.Mutex
@@ -37,11 +36,11 @@ func (v *visitor) visit(where string) {
 	}
 	v.srv.Stats()
 	for info := range v.srv.Sessions() {
-		_ = v.srv.CloseStream(info.Ref, 0) // no stream's name
+		_ = v.srv.CloseStream(rejoin.StreamRef(info.Ref), 0) // this is not the Ref of a stream
 	}
 }
 
-// Its store, its log handler and its response writer.
+// A store, a log handler and a response writer that call visit.
 type (
 	visitorStore struct {
 		eventstore.Store
@@ -120,7 +119,7 @@ func (w visitorWriter) Flush() {
 	w.ResponseWriter.(http.Flusher).Flush()
 }
 
-// Invariant 9: no store call, network write or user code runs under a lock: each of them may look at the server.
+// Invariant 9: no store call, network write or user code runs under a lock: each of them may call the server.
 func TestNothingOfAUsersRunsUnderALock(t *testing.T) {
 	defer time.AfterFunc(time.Minute, func() { panic("a lock is held while user code runs") }).Stop() // of the real clock
 	kit.Bubble(t, func(t *testing.T) {
@@ -167,7 +166,7 @@ func TestNothingOfAUsersRunsUnderALock(t *testing.T) {
 		listen := c.Listen()
 		call, x := start()
 		require.NoError(t, x.Handle().Notify("notifications/x", nil))
-		x.Handle().Session().Ask(x.Context(), "roots/list", nil, func(json.RawMessage, error) { v.visit("reply") })
+		x.Handle().Session().AskFunc(x.Context(), "roots/list", nil, func(json.RawMessage, error) { v.visit("reply") })
 		require.NoError(t, x.Handle().CloseStream(0))
 		call.Poll()
 		require.NoError(t, x.Reply(nil))
@@ -176,7 +175,7 @@ func TestNothingOfAUsersRunsUnderALock(t *testing.T) {
 
 		call, x = start()
 		require.ErrorIs(t, x.Handle().Notify("notifications/full", nil), rejoin.ErrFull)
-		for range 2 { // the second waits for its turn
+		for range 2 { // the second one waits for its turn
 			go func() { _ = x.Handle().Notify("notifications/full", nil) }()
 		}
 		synctest.Wait()
@@ -206,20 +205,20 @@ func TestNothingOfAUsersRunsUnderALock(t *testing.T) {
 	})
 }
 
-// Nor is the log handler called under a lock where a message is given up that had to wait for its turn.
+// The log handler is not called under a lock either when a waiting message is given up.
 func TestTheLogOfAnUnsentMessageRunsUnderNoLock(t *testing.T) {
 	defer time.AfterFunc(time.Minute, func() { panic("a lock is held while user code runs") }).Stop() // of the real clock
 	kit.Bubble(t, func(t *testing.T) {
 		v := &visitor{seen: map[string]bool{}}
-		app, next := kit.Puppets()
+		app, next := kit.ManualTools()
 		store := kit.NewStuckStore(t)
 		store.Store = kit.FullStore{Store: store.Store, N: 2}
 		c := rejointest.New(t, app, rejointest.Config{Server: rejoin.Config{Store: store, Logger: slog.New(visitorLogger{v: v})}})
 		v.srv = c.Server()
 		_, tool := kit.StuckCall(t, c, next, store)
 		require.NoError(t, tool.Notify("notifications/x", nil), "it waits")
-		store.GoOn()
+		store.Release()
 		synctest.Wait()
-		require.True(t, v.seen["log: rejoin: a message was lost after its sender had gone on (said once)"], "%v", v.seen)
+		require.True(t, v.seen["log: rejoin: a message was lost, and its sender could not be told any more (said once)"], "%v", v.seen)
 	})
 }

@@ -19,7 +19,7 @@ import (
 	"github.com/rejoin-mcp/rejoin/tests/internal/kit"
 )
 
-// What a handler returns, by name.
+// returns makes what a handler returns, by name.
 func returns(name string) (any, error) {
 	var (
 		noRaw   json.RawMessage
@@ -72,8 +72,8 @@ const (
 	internal      = "-32603 internal error"
 )
 
-// What reaches the client of tools/call is a tool's result, or an error of JSON-RPC. Client and model read the first; the second says
-// that the call was not made, or that the server is at fault.
+// The client of tools/call gets the result of a tool or a JSON-RPC error. Client and model read a result. An error says that the call was not
+// made, or that the server is at fault.
 var toolResults = map[string]string{
 	"string":         `{"content":[{"type":"text","text":"say \"hi\"\n\u2028"}]}`,
 	"empty string":   `{"content":[{"type":"text","text":""}]}`,
@@ -95,7 +95,7 @@ var toolResults = map[string]string{
 	"panic":          internal,
 }
 
-// Of other methods, results are as they are, and errors hidden.
+// Results of other methods are sent unchanged, and errors are hidden.
 var otherResults = map[string]string{
 	"string":         `"say \"hi\"\n\u2028"`,
 	"object":         `{"content":[],"isError":true}`,
@@ -112,7 +112,7 @@ var otherResults = map[string]string{
 	"panic":          internal,
 }
 
-// end is how a call has ended.
+// end describes how a call has ended.
 func end(call *rejointest.Call) string {
 	all := call.Messages()
 	if len(all) == 0 {
@@ -131,8 +131,8 @@ func end(call *rejointest.Call) string {
 	return string(m.Result)
 }
 
-// What a handler returns reaches its client in the form that the method's results have, whichever way the answer goes: as plain JSON, on
-// its stream, or to a client that was sent away and came back.
+// What a handler returns reaches its client in the form of the method's results, by each way of the answer: as plain JSON, on its stream, or to
+// a client that was disconnected and polls.
 func TestWhatAHandlerReturns(t *testing.T) {
 	kit.Bubble(t, func(t *testing.T) {
 		app := rejoin.NewApp(kit.Info, func(ctx context.Context, r *rejoin.Request) (any, error) {
@@ -165,8 +165,8 @@ func TestWhatAHandlerReturns(t *testing.T) {
 	})
 }
 
-// A handler that knows nothing of a method has no more to do than to return: the client is told that there is no such method. Those that
-// have nothing to answer are answered with nothing.
+// A handler that does not know a method only has to return: the client gets "method not found". Methods without a result are answered with an
+// empty one.
 func TestAMethodThatAHandlerDoesNotKnow(t *testing.T) {
 	kit.Bubble(t, func(t *testing.T) {
 		app := rejoin.NewApp(kit.Info, func(context.Context, *rejoin.Request) (any, error) { return nil, nil })
@@ -180,8 +180,8 @@ func TestAMethodThatAHandlerDoesNotKnow(t *testing.T) {
 	})
 }
 
-// What an error of a tool says may not be for the client: the operator reads it. One that gives up because its call is over, or with the cause
-// of that, answers nobody.
+// The text of a tool's error may not be for the client, so it is logged. A tool that returns because its call has ended, or that returns the
+// cause of that, is not answered.
 func TestAnErrorOfAToolIsTheOperators(t *testing.T) {
 	kit.Bubble(t, func(t *testing.T) {
 		var logged bytes.Buffer
@@ -205,7 +205,7 @@ func TestAnErrorOfAToolIsTheOperators(t *testing.T) {
 	})
 }
 
-// A handler, or a tool, that is not there is found when the server is made, not when a client calls it.
+// A missing handler or tool is found when the server is made, not when a client calls it.
 func TestAppsThatCannotWork(t *testing.T) {
 	run := func(context.Context, *rejoin.Request) (any, error) { return nil, nil }
 	info := rejoin.Info{Name: "x", Version: "1"}
@@ -213,11 +213,11 @@ func TestAppsThatCannotWork(t *testing.T) {
 		"NewApp needs a Handler": rejoin.NewApp(info, nil),
 		"a tool has no name":     rejoin.NewToolApp(info, rejoin.Tool{Run: run}),
 		`tool "a": Run is nil`:   rejoin.NewToolApp(info, rejoin.Tool{Name: "a"}),
-		"tool \"b\": Run is nil\ntool \"a\" is there twice": rejoin.NewToolApp(info,
+		"tool \"b\": Run is nil\ntool \"a\" is listed twice": rejoin.NewToolApp(info,
 			rejoin.Tool{Name: "a", Run: run}, rejoin.Tool{Name: "b"}, rejoin.Tool{Name: "a", Run: run}),
-		`tool "s": InputSchema is no JSON object whose "type" is "object"`: rejoin.NewToolApp(info,
+		`tool "s": InputSchema is not a JSON object whose "type" is "object"`: rejoin.NewToolApp(info,
 			rejoin.Tool{Name: "s", Run: run, InputSchema: json.RawMessage(`{"type":"string"}`)}),
-		`tool "t": InputSchema is no JSON object whose "type" is "object"`: rejoin.NewToolApp(info,
+		`tool "t": InputSchema is not a JSON object whose "type" is "object"`: rejoin.NewToolApp(info,
 			rejoin.Tool{Name: "t", Run: run, InputSchema: json.RawMessage(`{"type":"object"`)}),
 		"": rejoin.NewToolApp(info),
 	} {
@@ -229,12 +229,12 @@ func TestAppsThatCannotWork(t *testing.T) {
 		}
 		require.EqualError(t, err, "rejoin: invalid configuration: "+want)
 	}
-	_, err := rejoin.NewServer(rejoin.NewApp(info, nil), rejoin.Config{Eras: rejoin.Both, KeepAlive: 1})
+	_, err := rejoin.NewServer(rejoin.NewApp(info, nil), rejoin.Config{Eras: rejoin.EraBoth, KeepAlive: 1})
 	require.ErrorContains(t, err, "NewApp needs a Handler")
 	require.ErrorContains(t, err, "KeepAlive", "all contradictions are named together")
 }
 
-// Where such an app is inside another one, which NewServer cannot look into, it opens no session.
+// If such an app is inside another one, which NewServer cannot inspect, it opens no session.
 func TestAnAppInsideAnotherThatCannotWork(t *testing.T) {
 	kit.Bubble(t, func(t *testing.T) {
 		var logged bytes.Buffer

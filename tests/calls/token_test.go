@@ -15,7 +15,7 @@ import (
 	"github.com/rejoin-mcp/rejoin/tests/internal/kit"
 )
 
-// tokens are progress tokens, and what a library makes of each that decodes it into any and encodes it again.
+// tokens are progress tokens, each with the form that it has after a library has decoded it into any and encoded it again.
 var tokens = [][2]string{
 	{`1`, `1`}, {`"a"`, `"a"`}, {`""`, `""`},
 	{`9007199254740993`, `9007199254740992`}, {`-9007199254740993`, `-9007199254740992`}, {`123456789012345678901234567890`, `123456789012345680000000000000`},
@@ -25,20 +25,20 @@ var tokens = [][2]string{
 	{`"` + strings.Repeat("<", 1022) + `"`, `"` + strings.Repeat(`\u003c`, 1022) + `"`},
 }
 
-// noTokens are none: neither a string nor a number, or longer than a kilobyte.
+// noTokens are not progress tokens: they are neither a string nor a number, or longer than a kilobyte.
 var noTokens = []string{`null`, `true`, `false`, `{}`, `[1]`, `{"a":1}`, `"` + strings.Repeat("x", 1023) + `"`, strings.Repeat("1", 1025)}
 
-// begins starts a call with a progress token, and returns what it is answered with.
+// begins starts a call with a progress token, and returns its response.
 func begins(t *testing.T, c *rejointest.Client, session, id, token string) *kit.Response {
 	t.Helper()
 	return kit.Serve(c.Server(), kit.InSession(t, session, kit.CallBody(id, `{"_meta":{"progressToken":`+token+`}}`), "Accept", "text/event-stream"))
 }
 
-// Progress names the client's token in the client's own spelling, whatever a library has made of it: by the handle, in a message of the tool's
-// own, with and without the context of the call.
+// Progress has the client's token in the client's own spelling, also if a library has changed it: from the handle, and in messages that a tool
+// builds itself, with the call's context and without.
 func TestAProgressTokenComesBackAsItWasSent(t *testing.T) {
 	kit.Bubble(t, func(t *testing.T) {
-		app, next := kit.Puppets()
+		app, next := kit.ManualTools()
 		c := rejointest.New(t, app, rejointest.Config{})
 		listen := c.Listen()
 		session := sessionOf(c, next)
@@ -65,10 +65,10 @@ func TestAProgressTokenComesBackAsItWasSent(t *testing.T) {
 	})
 }
 
-// A token of another call is that call's, and one of none is left as it is.
+// A notification with the token of another call gets that call's spelling. A token of no call is left unchanged.
 func TestTheProgressTokenOfAnotherCall(t *testing.T) {
 	kit.Bubble(t, func(t *testing.T) {
-		app, next := kit.Puppets()
+		app, next := kit.ManualTools()
 		c := rejointest.New(t, app, rejointest.Config{})
 		session := sessionOf(c, next)
 		w := begins(t, c, session, `"one"`, "2.0")
@@ -89,10 +89,10 @@ func TestTheProgressTokenOfAnotherCall(t *testing.T) {
 	})
 }
 
-// For what is no token there is no progress, by whichever way a tool would report it. The call is as good as ever.
+// If a request's token is not a progress token, no progress is sent for it, however the tool reports it. The call works as usual.
 func TestWhatIsNoProgressToken(t *testing.T) {
 	kit.Bubble(t, func(t *testing.T) {
-		app, next := kit.Puppets()
+		app, next := kit.ManualTools()
 		c := rejointest.New(t, app, rejointest.Config{})
 		listen := c.Listen()
 		session := sessionOf(c, next)
@@ -112,7 +112,7 @@ func TestWhatIsNoProgressToken(t *testing.T) {
 	})
 }
 
-// NewApp's handlers report progress by the handle.
+// Handlers of NewApp report progress with the handle.
 func TestProgressTokensOfAHandler(t *testing.T) {
 	kit.Bubble(t, func(t *testing.T) {
 		s := kit.NewServer(t, kit.Tool(func(_ context.Context, h *rejoin.Handle) (any, error) { return "done", h.Progress(1, 0, "seen") }), rejoin.Config{})

@@ -21,7 +21,7 @@ var initializeParams = map[string]any{
 	"protocolVersion": "2025-11-25", "capabilities": struct{}{}, "clientInfo": map[string]string{"name": "x", "version": "1"},
 }
 
-// An app of tools says what it has, and runs it.
+// An app of tools lists its tools, and runs them.
 func TestAnAppOfTools(t *testing.T) {
 	kit.Bubble(t, func(t *testing.T) {
 		own := map[string]any{"logging": struct{}{}}
@@ -72,7 +72,7 @@ func TestAnAppOfTools(t *testing.T) {
 	})
 }
 
-// An app announces its tools, beside whatever else, and as the caller has it where the caller says more.
+// An app announces its tools besides the other capabilities. A caller's own entry for tools is used unchanged.
 func TestAnAppOfToolsAnnouncesThem(t *testing.T) {
 	kit.Bubble(t, func(t *testing.T) {
 		for want, own := range map[string]map[string]any{
@@ -89,7 +89,7 @@ func TestAnAppOfToolsAnnouncesThem(t *testing.T) {
 	})
 }
 
-// Many call many tools at once, and each gets what is its own.
+// Many clients call many tools at once, and each gets its own result.
 func TestManyCallToolsOfAnApp(t *testing.T) {
 	kit.Bubble(t, func(t *testing.T) {
 		var tools []rejoin.Tool
@@ -142,7 +142,7 @@ func TestToolError(t *testing.T) {
 	require.Equal(t, string(rejoin.ToolError(nil)), string(rejoin.ToolError(none)))
 }
 
-// A server that offers nothing is most often a mistake, at which clients see an empty list. So it is said, once.
+// A server that offers nothing is usually a mistake, and clients see an empty list. So it is logged once.
 func TestAServerThatOffersNothing(t *testing.T) {
 	kit.Bubble(t, func(t *testing.T) {
 		handler := func(context.Context, *rejoin.Request) (any, error) { return struct{}{}, nil }
@@ -192,7 +192,7 @@ func TestAServerThatOffersNothing(t *testing.T) {
 	})
 }
 
-// A server that announces tools and lists none was most likely made for one request, and not for a session. So it is said, once.
+// A server that announces tools and lists none was probably made for one request instead of one session. So it is logged once.
 func TestAServerThatListsNoTools(t *testing.T) {
 	kit.Bubble(t, func(t *testing.T) {
 		for list, warn := range map[string]bool{

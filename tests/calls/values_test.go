@@ -22,27 +22,27 @@ import (
 
 type valueKey struct{}
 
-// withValue is a middleware that gives each request a value of its own: its header X-Value.
+// withValue is a middleware that puts the header field X-Value into the request's context.
 func withValue(s *rejoin.Server) http.Handler {
 	h := stdadapter.New(s)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		ctx, cancel := context.WithTimeout(context.WithValue(r.Context(), valueKey{}, r.Header.Get("X-Value")), time.Hour)
-		defer cancel() // as any middleware does
+		defer cancel() // as any middleware may do
 		h.ServeHTTP(w, r.WithContext(ctx))
 	})
 }
 
-// Invariant 6: of the request's context the values live on after it. Its end and its deadline do not. The values are those of the
-// request that carries the call, never those of initialize.
+// Invariant 6: the values of the request's context stay valid after the request; its end and its deadline do not count. The values are those of
+// the request with the call, never those of initialize.
 func TestContextValuesOutliveTheRequest(t *testing.T) {
 	kit.Bubble(t, func(t *testing.T) {
-		app, next := kit.Puppets()
+		app, next := kit.ManualTools()
 		c := rejointest.New(t, app, rejointest.Config{Header: http.Header{"X-Value": {"initialize"}}, Handler: withValue})
-		var tools []*kit.Puppet
+		var tools []*kit.ManualTool
 		for i := range 8 {
 			res := c.Do(kit.Request(t, http.MethodPost, fmt.Sprintf(`{"jsonrpc":"2.0","id":"id%d","method":"x"}`, i), "X-Value", fmt.Sprint(i)))
 			tools = append(tools, next())
-			_ = res.Body.Close() // the client is gone
+			_ = res.Body.Close() // the client disconnects
 		}
 		kit.Elapse(2 * time.Minute)
 		for i, tool := range tools {
@@ -59,7 +59,7 @@ func TestContextValuesOutliveTheRequest(t *testing.T) {
 	})
 }
 
-// Notifications come with the values of their own request, and likewise outlive it, until their session ends.
+// Notifications have the values of their own request, which also stay valid after it, until the session ends.
 func TestContextOfANotification(t *testing.T) {
 	kit.Bubble(t, func(t *testing.T) {
 		var got context.Context
@@ -88,7 +88,7 @@ func TestContextOfANotification(t *testing.T) {
 	})
 }
 
-// Bytes handed to an app are the app's: other requests do not change them.
+// Bytes that an app gets belong to the app: other requests do not change them.
 func TestParamsStayAsTheyWere(t *testing.T) {
 	for _, chunked := range []bool{false, true} {
 		kit.Bubble(t, func(t *testing.T) {
@@ -125,10 +125,10 @@ func TestParamsStayAsTheyWere(t *testing.T) {
 	}
 }
 
-// Nothing of a request is kept but what the app may look at: neither the request itself nor its writer.
+// Of a request only what the app may use is kept, neither the request itself nor its writer.
 func TestNoRequestOrWriterOutlivesItsHandler(t *testing.T) {
 	kit.Bubble(t, func(t *testing.T) {
-		app, next := kit.Puppets()
+		app, next := kit.ManualTools()
 		c := rejointest.New(t, app, rejointest.Config{})
 		c.CallTool("x", nil)
 		id := next().Session().ID()

@@ -10,8 +10,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// The root module requires three routers, but who uses one of them does not feel the others: module graph pruning keeps them out of
-// its go.sum and of its build.
+// The root module requires three routers, but a user of one router does not get the others: module graph pruning keeps them out of the user's
+// go.sum and build.
 func TestAConsumerOfOneRouterDoesNotFeelTheOthers(t *testing.T) {
 	root, err := os.Getwd()
 	require.NoError(t, err)

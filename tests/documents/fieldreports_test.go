@@ -4,10 +4,10 @@ import (
 	"go/ast"
 	"go/parser"
 	"go/token"
-	"io/fs"
+	"maps"
 	"os"
-	"path/filepath"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -15,10 +15,10 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// fieldReports is how many there are. A row that is dropped is missed.
+// fieldReports is how many there are. A report that is dropped is missed.
 const fieldReports = 88
 
-// Every report has a test that exists where the document says, or a reason why it needs none, or is named among those that wait.
+// Every report has a test in the file that the document names, or a reason why it needs none, or is listed among those that wait.
 func TestTheFieldReportsAreCovered(t *testing.T) {
 	text, err := os.ReadFile("docs/field-reports.md")
 	require.NoError(t, err)
@@ -31,75 +31,84 @@ func TestTheFieldReportsAreCovered(t *testing.T) {
 // The check can fail.
 func TestFaultsOfTheFieldReportsAreFound(t *testing.T) {
 	files := map[string]map[string]bool{"TestX": {"a_test.go": true, "b/b_test.go": true}, "TestY": {"a_test.go": true}}
-	whole := func(row, waits string) string {
+	whole := func(report, waits string) string {
 		var b strings.Builder
-		b.WriteString("| # | symptom | what rejoin does | tests |\n|---|---|---|---|\n" + row + "\n")
+		b.WriteString("# Reports\n\n" + report + "\n")
 		for n := 2; n < fieldReports; n++ {
-			b.WriteString("| " + strconv.Itoa(n) + " | it hangs (x #1) | it does not | `TestX` (a_test.go) |\n")
+			b.WriteString("- **" + strconv.Itoa(n) + "** it hangs (x #1)\n  - *rejoin:* it does not\n  - *tests:* `TestX` (a_test.go)\n")
 		}
-		return b.String() + "\n## These wait for a shared store\n\n| # | symptom |\n|---|---|\n" + waits + "\n"
+		return b.String() + "\n## These wait for a shared store\n\nWhy.\n\n" + waits + "\n\n## Also seen\n\n- Advice.\n"
 	}
-	const good = "| 1 | it hangs (x #1) | it does not | `TestX` (a_test.go, b/b_test.go), `TestY` (a_test.go) |"
+	one := func(symptom, tests string) string {
+		return "- **1** " + symptom + "\n  - *rejoin:* it does\n    not\n  - *tests:* " + tests
+	}
+	good := one("it\n  hangs (x #1)", "`TestX`\n    (a_test.go, b/b_test.go); `TestY`, `TestX` (a_test.go)")
 	last := strconv.Itoa(fieldReports)
-	wait := "| " + last + " | it is lost (x #2) |"
-	for _, test := range []struct{ row, waits, want string }{
+	wait := "- **" + last + "** it is lost\n  (x #2)"
+	for _, test := range []struct{ report, waits, want string }{
 		{good, wait, ""},
-		{"| 1 | it hangs (x #1) | it does not | by construction: there is no lock |", wait, ""},
-		{"| 1 | it hangs (x #1) | it does not | by construction: no lock; `TestZ` (a_test.go) |", wait, "1: there is no test TestZ in a_test.go"},
-		{"| 1 | it hangs (x #1) | it does not | by construction: |", wait, "1: neither a test nor a reason"},
-		{"| 1 | it hangs (x #1) | it does not | |", wait, "1: neither a test nor a reason"},
-		{"| 1 | it hangs (x #1) | it does not | TestX (a_test.go) |", wait, "1: neither a test nor a reason"},
-		{"| 1 | it hangs (x #1) | it does not | `TestX` |", wait, "1: TestX names no file"},
-		{"| 1 | it hangs (x #1) | it does not | `TestY` (b/b_test.go) |", wait, "1: there is no test TestY in b/b_test.go"},
-		{"| 1 | it hangs | it does not | `TestX` (a_test.go) |", wait, "1: it names no thread"},
-		{"| 1 | it hangs (x #1) | | `TestX` (a_test.go) |", wait, "1: an empty cell"},
-		{"| 1 | it hangs (x #1) | `TestX` (a_test.go) |", wait, "1: 3 cells, not 4"},
-		{"| x | it hangs (x #1) | it does not | `TestX` (a_test.go) |", wait, "x is no number; 1 is missing"},
-		{"| 2 | it hangs (x #1) | it does not | `TestX` (a_test.go) |", wait, "2 comes twice; 1 is missing"},
+		{one("it hangs (x #1)", "by construction: there is no lock"), wait, ""},
+		{one("it hangs (x #1)", "by construction: no lock; `TestZ` (a_test.go)"), wait, "1: there is no test TestZ in a_test.go"},
+		{one("it hangs (x #1)", "by construction:"), wait, "1: neither a test nor a reason"},
+		{one("it hangs (x #1)", ""), wait, "1: neither a test nor a reason"},
+		{one("it hangs (x #1)", "TestX (a_test.go)"), wait, "1: neither a test nor a reason"},
+		{one("it hangs (x #1)", "`TestX`"), wait, "1: TestX names no file"},
+		{one("it hangs (x #1)", "`TestX`; `TestY` (a_test.go)"), wait, "1: TestX names no file"},
+		{one("it hangs (x #1)", "`TestX` (a_test.go), `TestY`"), wait, "1: TestY names no file"},
+		{one("it hangs (x #1)", "`TestY` (b/b_test.go)"), wait, "1: there is no test TestY in b/b_test.go"},
+		{one("it hangs (x #1)", "`TestY`, `TestX` (b/b_test.go)"), wait, "1: there is no test TestY in b/b_test.go"},
+		{one("it hangs", "`TestX` (a_test.go)"), wait, "1: it names no thread"},
+		{"- **1** it hangs (x #1)\n  - *rejoin:*\n  - *tests:* `TestX` (a_test.go)", wait, "1: it does not say what rejoin does"},
+		{"- **1** it hangs (x #1)\n  - *tests:* `TestX` (a_test.go)", wait, "1: it does not say what rejoin does"},
+		{"- **1** it hangs (x #1)\n  - *rejoin:* it does not", wait, "1: neither a test nor a reason"},
+		{good + "\n  - *more:* of it", wait, "1: \"more\" is neither rejoin nor tests"},
+		{strings.Replace(good, "**1**", "**x**", 1), wait, "\"x\" is not a number; 1 is missing"},
+		{strings.Replace(good, "**1** ", "", 1), wait, "\"\" is not a number; 1 is missing"},
+		{strings.Replace(good, "**1**", "**2**", 1), wait, "2 comes twice; 1 is missing"},
 		{good, "", last + " is missing"},
-		{good, "| " + last + " | it is lost |", last + ": it names no thread"},
-		{good, "| " + last + " | it is lost, but `TestZ` (x #1) |", last + ": there is no test TestZ"},
-		{good, wait + "\n| " + strconv.Itoa(fieldReports+1) + " | more (x #1) |", strconv.Itoa(fieldReports+1) + " is no row"},
+		{good, "- **" + last + "** it is lost", last + ": it names no thread"},
+		{good, "- **" + last + "** it is lost, but `TestZ` (x #1)", last + ": there is no test TestZ"},
+		{good, wait + "\n  - *rejoin:* it does", last + ": it waits, and says more than a symptom"},
+		{good, wait + "\n- **" + strconv.Itoa(fieldReports+1) + "** more (x #1)", strconv.Itoa(fieldReports+1) + " is not a report"},
 	} {
-		require.Equal(t, test.want, strings.Join(faultsOfReports(whole(test.row, test.waits), files), "; "), "%s\n%s", test.row, test.waits)
+		require.Equal(t, test.want, strings.Join(faultsOfReports(whole(test.report, test.waits), files), "; "), "%s\n%s", test.report, test.waits)
 	}
 }
 
 var (
-	aTest    = regexp.MustCompile("`((?:Test|Fuzz)\\w+)`(?: \\(([^)]*)\\))?")
+	aNumber  = regexp.MustCompile(`^\*\*(\w+)\*\* `)
+	someTest = regexp.MustCompile("((?:`(?:Test|Fuzz)\\w+`(?:, )?)+)(?: \\(([^)]*)\\))?") // several of the same files, and these
 	aThread  = regexp.MustCompile(`\([^)]*#[0-9]+[^)]*\)|\(found (here|with [^)]+|by [^)]+)\)`)
 	aReason  = regexp.MustCompile(`^by construction: \S`)
 	waitsFor = "## These wait for a shared store"
 )
 
-// faultsOfReports says what is wrong with the two tables.
+// faultsOfReports says what is wrong with the list before the second heading, and with that of the reports that wait.
 func faultsOfReports(text string, files map[string]map[string]bool) (faults []string) {
 	seen := map[int]bool{}
-	waiting := false
-	for line := range strings.Lines(text) {
-		line = strings.TrimSpace(line)
-		waiting = waiting || line == waitsFor
-		if !strings.HasPrefix(line, "|") || strings.HasPrefix(line, "|---") || strings.HasPrefix(line, "| # ") {
+	for _, r := range itemsOf(text) {
+		waiting := r.heading == waitsFor
+		if strings.HasPrefix(r.heading, "##") && !waiting {
 			continue
 		}
-		var cells []string
-		for cell := range strings.SplitSeq(strings.Trim(line, "|"), "|") {
-			cells = append(cells, strings.TrimSpace(cell))
+		name := ""
+		if m := aNumber.FindStringSubmatch(r.text); m != nil {
+			name = m[1]
 		}
-		number, err := strconv.Atoi(cells[0])
+		number, err := strconv.Atoi(name)
 		switch {
 		case err != nil:
-			faults = append(faults, cells[0]+" is no number")
+			faults = append(faults, strconv.Quote(name)+" is not a number")
 			continue
 		case number < 1 || number > fieldReports:
-			faults = append(faults, cells[0]+" is no row")
+			faults = append(faults, name+" is not a report")
 			continue
 		case seen[number]:
-			faults = append(faults, cells[0]+" comes twice")
+			faults = append(faults, name+" comes twice")
 		}
 		seen[number] = true
-		for _, fault := range faultsOfReport(cells, waiting, files) {
-			faults = append(faults, cells[0]+": "+fault)
+		for _, fault := range faultsOfReport(r, waiting, files) {
+			faults = append(faults, name+": "+fault)
 		}
 	}
 	for n := 1; n <= fieldReports; n++ {
@@ -110,40 +119,45 @@ func faultsOfReports(text string, files map[string]map[string]bool) (faults []st
 	return faults
 }
 
-func faultsOfReport(cells []string, waiting bool, files map[string]map[string]bool) (faults []string) {
-	want := 4
-	if waiting {
-		want = 2
-	}
-	if len(cells) != want {
-		return []string{strconv.Itoa(len(cells)) + " cells, not " + strconv.Itoa(want)}
-	}
-	if !aThread.MatchString(cells[1]) {
+func faultsOfReport(r *item, waiting bool, files map[string]map[string]bool) (faults []string) {
+	if !aThread.MatchString(r.text) {
 		faults = append(faults, "it names no thread")
 	}
 	if waiting {
-		for _, m := range aTest.FindAllStringSubmatch(cells[1], -1) {
-			if files[m[1]] == nil {
-				faults = append(faults, "there is no test "+m[1])
+		if len(r.parts) > 0 {
+			faults = append(faults, "it waits, and says more than a symptom")
+		}
+		for _, m := range someTest.FindAllStringSubmatch(r.text, -1) {
+			for _, name := range backquoted.FindAllStringSubmatch(m[1], -1) {
+				if files[name[1]] == nil {
+					faults = append(faults, "there is no test "+name[1])
+				}
 			}
 		}
 		return faults
 	}
-	if cells[2] == "" {
-		faults = append(faults, "an empty cell")
+	for _, name := range slices.Sorted(maps.Keys(r.parts)) {
+		if name != "rejoin" && name != "tests" {
+			faults = append(faults, strconv.Quote(name)+" is neither rejoin nor tests")
+		}
 	}
-	tests := aTest.FindAllStringSubmatch(cells[3], -1)
-	if len(tests) == 0 && !aReason.MatchString(cells[3]) {
+	if r.parts["rejoin"] == "" {
+		faults = append(faults, "it does not say what rejoin does")
+	}
+	tests := someTest.FindAllStringSubmatch(r.parts["tests"], -1)
+	if len(tests) == 0 && !aReason.MatchString(r.parts["tests"]) {
 		faults = append(faults, "neither a test nor a reason")
 	}
 	for _, m := range tests {
-		if m[2] == "" {
-			faults = append(faults, m[1]+" names no file")
-			continue
-		}
-		for file := range strings.SplitSeq(m[2], ", ") {
-			if !files[m[1]][file] {
-				faults = append(faults, "there is no test "+m[1]+" in "+file)
+		for _, name := range backquoted.FindAllStringSubmatch(m[1], -1) {
+			if m[2] == "" {
+				faults = append(faults, name[1]+" names no file")
+				continue
+			}
+			for file := range strings.SplitSeq(m[2], ", ") {
+				if !files[name[1]][file] {
+					faults = append(faults, "there is no test "+name[1]+" in "+file)
+				}
 			}
 		}
 	}
@@ -154,19 +168,9 @@ func faultsOfReport(cells []string, waiting bool, files map[string]map[string]bo
 func testFiles(t *testing.T) map[string]map[string]bool {
 	t.Helper()
 	files := map[string]map[string]bool{}
-	require.NoError(t, filepath.WalkDir(".", func(path string, d fs.DirEntry, err error) error {
-		switch {
-		case err != nil:
-			return err
-		case d.IsDir() && (d.Name() == "node_modules" || d.Name() == "out" || len(d.Name()) > 1 && d.Name()[0] == '.'):
-			return fs.SkipDir
-		case d.IsDir() || !strings.HasSuffix(path, "_test.go"):
-			return nil
-		}
+	for _, path := range filesEndingIn(t, "_test.go") {
 		file, err := parser.ParseFile(token.NewFileSet(), path, nil, parser.SkipObjectResolution)
-		if err != nil {
-			return err
-		}
+		require.NoError(t, err)
 		for _, decl := range file.Decls {
 			f, ok := decl.(*ast.FuncDecl)
 			if !ok || f.Recv != nil || !strings.HasPrefix(f.Name.Name, "Test") && !strings.HasPrefix(f.Name.Name, "Fuzz") {
@@ -175,9 +179,8 @@ func testFiles(t *testing.T) map[string]map[string]bool {
 			if files[f.Name.Name] == nil {
 				files[f.Name.Name] = map[string]bool{}
 			}
-			files[f.Name.Name][filepath.ToSlash(path)] = true
+			files[f.Name.Name][path] = true
 		}
-		return nil
-	}))
+	}
 	return files
 }

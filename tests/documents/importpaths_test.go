@@ -10,7 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// importPaths are those of the packages that documents use, by the names that they use them by.
+// importPaths are the import paths of packages that documents use, by package name.
 var importPaths = map[string]string{
 	"rejoin":      module,
 	"rejointest":  module + "/rejointest",
@@ -24,7 +24,7 @@ var importPaths = map[string]string{
 	"mcpgo":       module + "/bridge/mcpgo",
 }
 
-// Whoever reads a document from its beginning knows what to import when a package is used for the first time.
+// A document names the import path of a package before it uses the package for the first time.
 func TestTheDocumentsNameImportPaths(t *testing.T) {
 	names, err := filepath.Glob("docs/*.md")
 	require.NoError(t, err)
@@ -61,7 +61,7 @@ func TestFaultsOfImportPathsAreFound(t *testing.T) {
 
 var codeBlock = regexp.MustCompile("(?ms)^```(?:go|diff)\n.*?^```")
 
-// faultsOfImports looks at the blocks of Go. It returns how many packages are used in them, too.
+// faultsOfImports checks the blocks of Go code of a document. It also returns how many packages they use.
 func faultsOfImports(text string) (used int, faults []string) {
 	for _, name := range fileNames(importPaths) {
 		use := regexp.MustCompile(`(?:^|[^.\w])` + name + `\.[A-Z]`)

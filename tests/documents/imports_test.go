@@ -10,7 +10,7 @@ import (
 
 const module = "github.com/rejoin-mcp/rejoin"
 
-// others are what adapters, and the kit of these tests, may import besides.
+// others are the packages that adapters, and the kit of these tests, may also import.
 var others = map[string]string{
 	"/adapters/chi":       "github.com/go-chi/chi/v5",
 	"/adapters/echo":      "github.com/labstack/echo/v4",
@@ -18,17 +18,25 @@ var others = map[string]string{
 	"/tests/internal/kit": "github.com/stretchr/testify/",
 }
 
-// Who may import whom: see ARCHITECTURE.md.
+// Packages import only what the table in ARCHITECTURE.md allows.
 func TestImports(t *testing.T) {
 	allowed := map[string][]string{
-		"/core":                      nil,
-		"/internal/jsonrpc":          nil,
-		"/internal/sse":              nil,
-		"/internal/rawhttp":          {"/internal/jsonrpc", "/internal/sse"},
-		"/bridge/internal/crossing":  {""},
-		"/eventstore":                nil,
-		"/eventstore/storetest":      {"/eventstore"},
-		"":                           {"/core", "/internal/jsonrpc", "/internal/sse", "/eventstore"},
+		"/core":                     nil,
+		"/internal/jsonrpc":         nil,
+		"/internal/sse":             nil,
+		"/internal/pipe":            nil,
+		"/internal/safe":            nil,
+		"/internal/stack":           nil,
+		"/internal/door":            nil,
+		"/internal/respond":         {"/internal/door", "/internal/safe", "/internal/sse"},
+		"/internal/engine":          {"/core", "/eventstore", "/internal/jsonrpc", "/internal/respond", "/internal/safe", "/internal/sse"},
+		"/internal/rawhttp":         {"", "/adapters/stdlib", "/internal/jsonrpc", "/internal/pipe", "/internal/sse"},
+		"/bridge/internal/crossing": {""},
+		"/eventstore":               nil,
+		"/eventstore/storetest":     {"/eventstore"},
+		"": {
+			"/core", "/eventstore", "/internal/door", "/internal/engine", "/internal/jsonrpc", "/internal/respond", "/internal/safe", "/internal/stack",
+		},
 		"/adapters/stdlib":           {""},
 		"/adapters/internal/mounted": {"", "/rejointest"},
 		"/adapters/chi":              {""},
@@ -37,9 +45,9 @@ func TestImports(t *testing.T) {
 		"/adapters/adaptertest":      {"", "/rejointest", "/internal/sse"},
 		"/bridge/internal/bounds":    {"/internal/jsonrpc"},
 		"/bridge/internal/faithful":  {"/internal/jsonrpc"},
-		"/client":                    {"/internal/jsonrpc", "/internal/sse"},
+		"/client":                    {"", "/internal/jsonrpc", "/internal/sse"},
 		"/tests/internal/kit":        {"", "/adapters/stdlib", "/eventstore", "/eventstore/storetest", "/internal/rawhttp", "/rejointest"},
-		"/rejointest":                {"", "/core", "/internal/jsonrpc", "/internal/sse", "/eventstore", "/adapters/stdlib"},
+		"/rejointest":                {"", "/core", "/internal/jsonrpc", "/internal/pipe", "/internal/sse", "/eventstore", "/adapters/stdlib"},
 	}
 	out, err := exec.Command("go", "list", "-f", `{{if .GoFiles}}{{.ImportPath}} {{join .Imports " "}}{{end}}`, "./...").Output()
 	require.NoError(t, err, "the go command is needed")

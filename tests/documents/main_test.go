@@ -1,5 +1,5 @@
-// Package documents_test holds the documents against the code: the tests and files they name exist, versions are right, and
-// packages import what ARCHITECTURE.md says. Its tests run in the root of the repository.
+// Package documents_test compares the documents with the code: the tests and files that they name exist, versions are right, lines are short, and
+// packages import only what ARCHITECTURE.md allows. The tests run in the root folder of the repository.
 package documents_test
 
 import (
@@ -10,7 +10,7 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	if err := os.Chdir("../.."); err != nil { // so that paths are what the documents say
+	if err := os.Chdir("../.."); err != nil { // so that paths are those of the documents
 		panic(err)
 	}
 	kit.Main(m)

@@ -16,10 +16,10 @@ import (
 	"github.com/rejoin-mcp/rejoin/client"
 )
 
-// What the README says to who has a module of his own is tried word for word, in an empty one: the commands, the server of 20 lines, and the
-// servers of both SDKs with the import paths that it names. A client can use each of them.
+// What the README says to users with a module of their own works in an empty module, word for word: the commands, the server of 20 lines, and
+// the servers of both SDKs with the import paths of the README. A client can use each of them.
 //
-// It needs the go command, real sockets and processes; what Go has not downloaded yet, it downloads.
+// The test needs the go command, which may download modules, real sockets and processes.
 func TestTheReadmeWorksInAnEmptyModule(t *testing.T) {
 	text, err := os.ReadFile("README.md")
 	require.NoError(t, err)
@@ -89,8 +89,8 @@ func TestTheServerOf20LinesHas20(t *testing.T) {
 	require.Equal(t, 20, strings.Count(strings.TrimSuffix(body, "}\n"), "\n"))
 }
 
-// emptyModule does what the README says under "From your own module" in an empty folder beside the repository, and builds a server
-// there. sdk is what the module of an SDK's user requires already; "": nothing.
+// emptyModule does what the README says under "From your own module" in an empty folder beside the repository, and builds a server there. sdk
+// is the SDK that the user's module requires already; "": none.
 func emptyModule(t *testing.T, readme, main, sdk string) (program string) {
 	t.Helper()
 	root, err := os.Getwd()
@@ -113,14 +113,14 @@ func emptyModule(t *testing.T, readme, main, sdk string) (program string) {
 		sh(dir, "go mod edit -require="+sdk)
 	}
 	require.NoError(t, os.WriteFile(filepath.Join(dir, "main.go"), []byte(main), 0o600))
-	// Not run: the go command's child would outlive it.
+	// go run is not used: the server would outlive it.
 	build := strings.Replace(commands[1], "go run .", "go vet .\ngo build -buildvcs=false -o server .", 1)
 	require.NotEqual(t, build, commands[1])
 	sh(dir, build)
 	return filepath.Join(dir, "server")
 }
 
-// freeAddress is one that nobody else listens at.
+// freeAddress is an address at which no other program listens.
 func freeAddress(t *testing.T) string {
 	t.Helper()
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
@@ -153,7 +153,7 @@ func toolsOf(t *testing.T, program, address string) (names []string) {
 	return names
 }
 
-// listening waits until somebody accepts connections: the server says nothing when it does.
+// listening waits until the server accepts connections: it prints nothing when it does.
 func listening(ctx context.Context, t *testing.T, address string) {
 	t.Helper()
 	for ctx.Err() == nil {
@@ -169,7 +169,7 @@ func listening(ctx context.Context, t *testing.T, address string) {
 	t.Fatal("the server does not listen")
 }
 
-// section is what stands under a heading.
+// section returns the text under a heading.
 func section(t *testing.T, text, heading string) string {
 	t.Helper()
 	_, rest, found := strings.Cut(text, "\n## "+heading+"\n")
@@ -178,7 +178,7 @@ func section(t *testing.T, text, heading string) string {
 	return rest
 }
 
-// blocks are the fenced blocks of a language.
+// blocks returns the fenced blocks of a language.
 func blocks(text, language string) (all []string) {
 	for _, m := range regexp.MustCompile("(?ms)^```"+language+"\n(.*?)^```").FindAllStringSubmatch(text, -1) {
 		all = append(all, m[1])
@@ -186,7 +186,7 @@ func blocks(text, language string) (all []string) {
 	return all
 }
 
-// version is a requirement with its version, as a go.mod has it.
+// version returns a requirement of a go.mod with its version.
 func version(mod, path string) string {
 	if path == "" {
 		return ""

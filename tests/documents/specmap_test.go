@@ -1,92 +1,102 @@
 package documents_test
 
 import (
+	"maps"
 	"os"
 	"regexp"
+	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 )
 
-// The map of the specification names what there is, and each of its rows has a test, or says why not.
+// The tests and files in the map of the specification exist, and each clause has a test or a reason why not.
 func TestTheSpecMapIsTrue(t *testing.T) {
 	text, err := os.ReadFile("docs/spec-map.md")
 	require.NoError(t, err)
 	check, err := os.ReadFile("conformance/expected.mjs")
 	require.NoError(t, err)
 	tests := testNames(t)
-	rows, proven := 0, 0
-	for number, line := range strings.Split(string(text), "\n") {
-		if !strings.HasPrefix(line, "|") || strings.HasPrefix(line, "|---") || strings.HasPrefix(line, "| clause ") {
-			continue
+	clauses, proven := 0, 0
+	for _, clause := range itemsOf(string(text)) {
+		for _, fault := range faultsOfClause(clause, tests, string(check)) {
+			t.Errorf("docs/spec-map.md:%d: %s", clause.line, fault)
 		}
-		for _, fault := range faultsOfRow(line, tests, string(check)) {
-			t.Errorf("docs/spec-map.md:%d: %s", number+1, fault)
-		}
-		rows++
-		if len(named(strings.Split(line, "|"), 4)) > 0 {
+		clauses++
+		if len(named(clause.parts["tests"])) > 0 {
 			proven++
 		}
 	}
-	require.Greater(t, rows, 70, "the map is whole")
+	require.Greater(t, clauses, 70, "the map is whole")
 	require.Greater(t, proven, 60)
 }
 
 // The map's test can fail.
 func TestFaultsOfTheSpecMapAreFound(t *testing.T) {
 	tests := map[string]bool{"TestX": true}
-	for row, want := range map[string]string{
-		"| \"must\" | server | `get.go` | `TestX` | `server-sse-polling` | |":   "",
-		"| \"must\" | server | `get.go` | | | because |":                        "",
-		"| \"must\" | server | | `TestX` | | |":                                 "what binds the server is built nowhere, and it does not say why",
-		"| \"must\" | server | `get.go` | | | |":                                "neither a test nor a reason",
-		"| \"must\" | server | `get.go` | `TestY` | | |":                        "there is no test TestY",
-		"| \"must\" | server | `got.go` | `TestX` | | |":                        "there is no file got.go",
-		"| \"must\" | server | `get.go` | `no-such.txt` | | |":                  "there is no test no-such.txt",
-		"| \"must\" | server | `get.go` | `TestX` | `no-such` | |":              "conformance/expected.mjs wants no scenario no-such",
-		"| \"must\" | nobody | `get.go` | `TestX` | | |":                        "binds nobody",
-		"| must | server | `get.go` | `TestX` | | |":                            "no clause is quoted",
-		"| \"must\" | server | `get.go` | `TestX` | |":                          "5 columns, not 6",
-		"| \"must\" | server | `get.go` | TestX | | |":                          "the tests are not named in backquotes",
-		"| \"must\" | server | `get.go` | `core/testdata/limits.txt` | | |":     "there is no test core/testdata/limits.txt",
-		"| \"must\" | client | | | | client package: later |":                   "",
-		"| \"must\" | server | `core/get.go` | `limits.txt`, `TestX` | | why |": "",
+	const must = "- 1 \"must\"\n  be (server)\n"
+	for text, want := range map[string]string{
+		must + "  - *built in:* `get.go`\n  - *tests:* `TestX`\n  - *scenario:* `server-sse-polling`\n": "",
+		must + "  - *built in:* `get.go`\n  - *remark:* because\n":                                      "",
+		must + "  - *tests:* `TestX`\n":                                                                 "what binds the server is built nowhere, and it does not say why",
+		must + "  - *built in:* `get.go`\n":                                                             "neither a test nor a reason",
+		must + "  - *built in:* `get.go`\n  - *tests:* `TestX`,\n    `TestY`\n":                         "there is no test TestY",
+		must + "  - *built in:* `got.go`\n  - *tests:* `TestX`\n":                                       "there is no file got.go",
+		must + "  - *built in:* `get.go`\n  - *tests:* `no-such.txt`\n":                                 "there is no test no-such.txt",
+		must + "  - *built in:* `get.go`\n  - *tests:* `TestX`\n  - *scenario:* `no-such`\n":            "conformance/expected.mjs wants no scenario no-such",
+		must + "  - *built in:* `get.go`\n  - *tests:* TestX\n":                                         "the tests are not named in backquotes",
+		must + "  - *built in:* `get.go`\n  - *tests:* `core/testdata/limits.txt`\n":                    "there is no test core/testdata/limits.txt",
+		must + "  - *built in:* `core/get.go`\n  - *tests:* `limits.txt`, `TestX`\n  - *remark:* why\n": "",
+		must + "  - *built in:* `get.go`\n  - *tests:* `TestX`\n  - *test:* `TestX`\n":                  "there is no part \"test\"",
+		"- \"must\" (nobody)\n  - *built in:* `get.go`\n  - *tests:* `TestX`\n":                         "binds \"nobody\"",
+		"- \"must (server)\"\n  - *built in:* `get.go`\n  - *tests:* `TestX`\n":                         "binds \"\"",
+		"- must (server)\n  - *built in:* `get.go`\n  - *tests:* `TestX`\n":                             "no clause is quoted",
+		"- \"must\" (client)\n  - *remark:* not yet\n":                                                  "",
 	} {
-		require.Equal(t, want, strings.Join(faultsOfRow(row, tests, "'server-sse-polling': []"), "; "), row)
+		items := itemsOf(text)
+		require.Len(t, items, 1, text)
+		require.Equal(t, want, strings.Join(faultsOfClause(items[0], tests, "'server-sse-polling': []"), "; "), text)
 	}
 }
 
-var backquoted = regexp.MustCompile("`([^`]+)`")
+var (
+	backquoted = regexp.MustCompile("`([^`]+)`")
+	aBinding   = regexp.MustCompile(`\((\w+)\)$`)
+)
 
-// named are the names in a column.
-func named(cells []string, column int) (names []string) {
-	if column < len(cells) {
-		for _, m := range backquoted.FindAllStringSubmatch(cells[column], -1) {
-			names = append(names, m[1])
-		}
+// named returns the names in a text.
+func named(text string) (names []string) {
+	for _, m := range backquoted.FindAllStringSubmatch(text, -1) {
+		names = append(names, m[1])
 	}
 	return names
 }
 
-// faultsOfRow says what is wrong with a row: | clause | binds | built in | tests | scenario | why |.
-func faultsOfRow(row string, tests map[string]bool, scenarios string) (faults []string) {
-	cells := strings.Split(row, "|")
-	if len(cells) != 8 {
-		return []string{string(rune('0'+len(cells)-2)) + " columns, not 6"}
+// faultsOfClause says what is wrong with an item: "clause" (whom it binds), and where it is built, its tests, a scenario and a remark.
+func faultsOfClause(clause *item, tests map[string]bool, scenarios string) (faults []string) {
+	files, proofs, why := named(clause.parts["built in"]), named(clause.parts["tests"]), clause.parts["remark"]
+	for _, name := range slices.Sorted(maps.Keys(clause.parts)) {
+		if !slices.Contains([]string{"built in", "tests", "scenario", "remark"}, name) {
+			faults = append(faults, "there is no part "+strconv.Quote(name))
+		}
 	}
-	files, proofs, why := named(cells, 3), named(cells, 4), strings.TrimSpace(cells[6])
-	if !strings.Contains(cells[1], `"`) {
+	if !strings.Contains(clause.text, `"`) {
 		faults = append(faults, "no clause is quoted")
 	}
-	switch binds := strings.TrimSpace(cells[2]); binds {
+	binds := ""
+	if m := aBinding.FindStringSubmatch(clause.text); m != nil {
+		binds = m[1]
+	}
+	switch binds {
 	case "client", "both":
 	case "server":
 		if len(files) == 0 && why == "" {
 			faults = append(faults, "what binds the server is built nowhere, and it does not say why")
 		}
 	default:
-		faults = append(faults, "binds "+binds)
+		faults = append(faults, "binds "+strconv.Quote(binds))
 	}
 	for _, name := range files {
 		if !exists(name) {
@@ -98,13 +108,13 @@ func faultsOfRow(row string, tests map[string]bool, scenarios string) (faults []
 			faults = append(faults, "there is no test "+name)
 		}
 	}
-	for _, name := range named(cells, 5) {
+	for _, name := range named(clause.parts["scenario"]) {
 		if !regexp.MustCompile(`(^|[\s'])` + regexp.QuoteMeta(name) + "[\\s'`]").MatchString(scenarios) {
 			faults = append(faults, "conformance/expected.mjs wants no scenario "+name)
 		}
 	}
 	switch {
-	case len(proofs) == 0 && strings.TrimSpace(cells[4]) != "":
+	case len(proofs) == 0 && clause.parts["tests"] != "":
 		faults = append(faults, "the tests are not named in backquotes")
 	case len(proofs) == 0 && why == "":
 		faults = append(faults, "neither a test nor a reason")
@@ -117,7 +127,7 @@ func exists(path string) bool {
 	return err == nil
 }
 
-// Each invariant names tests that fail without it.
+// The tests that ARCHITECTURE.md names for the invariants exist, and each invariant has some.
 func TestTheInvariantsAreTested(t *testing.T) {
 	text, err := os.ReadFile("ARCHITECTURE.md")
 	require.NoError(t, err)

@@ -2,10 +2,8 @@ package documents_test
 
 import (
 	"encoding/json"
-	"io/fs"
 	"maps"
 	"os"
-	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
@@ -14,7 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// What docs/versions.md says is what the files say that it names, and no version of an SDK, a router or a package of npm is left out.
+// The files that docs/versions.md names have the versions of the page, and the page lists every version of an SDK, a router or an npm package.
 func TestTheVersionsPageIsTrue(t *testing.T) {
 	text, err := os.ReadFile("docs/versions.md")
 	require.NoError(t, err)
@@ -48,7 +46,7 @@ func TestFaultsOfTheVersionsPageAreFound(t *testing.T) {
 	}
 }
 
-// watched are the requirements whose every version has a row.
+// watched matches the requirements of which every version needs a row.
 var watched = regexp.MustCompile(`(?m)^(?:require )?\s*(github\.com/(?:modelcontextprotocol/go-sdk|mark3labs/mcp-go|go-chi/chi/v5|labstack/echo/v4|gin-gonic/gin)) (v\S+)$`)
 
 func faultsOfVersions(page string, files map[string]string) (faults []string) {
@@ -77,7 +75,7 @@ func faultsOfVersions(page string, files map[string]string) (faults []string) {
 	for _, file := range fileNames(files) {
 		text := files[file]
 		for _, m := range watched.FindAllStringSubmatch(text, -1) {
-			if row := file + ": " + m[1] + " " + m[2]; !named[row] && !strings.HasPrefix(file, "bench/") { // compared with what it measures elsewhere
+			if row := file + ": " + m[1] + " " + m[2]; !named[row] && !strings.HasPrefix(file, "bench/") { // bench requires what it compares with, in other versions
 				faults = append(faults, row+" has no row")
 			}
 		}
@@ -90,7 +88,7 @@ func faultsOfVersions(page string, files map[string]string) (faults []string) {
 	return faults
 }
 
-// fileStates reports whether a file says that of a thing.
+// fileStates reports whether a file contains a version.
 func fileStates(file, text, name, version string) bool {
 	switch {
 	case strings.HasSuffix(file, ".go"): // the versions of the protocol
@@ -107,7 +105,7 @@ func fileStates(file, text, name, version string) bool {
 	return strings.Contains(text, "\ngo "+version+"\n")
 }
 
-// packages are what a package.json requires.
+// packages returns the requirements of a package.json.
 func packages(file, text string) map[string]string {
 	var manifest struct{ DevDependencies map[string]string }
 	if strings.HasSuffix(file, ".json") && json.Unmarshal([]byte(text), &manifest) != nil {
@@ -116,29 +114,21 @@ func packages(file, text string) map[string]string {
 	return manifest.DevDependencies
 }
 
-// versionFiles are all .mod files, and what else rows may name.
+// versionFiles returns all .mod files, and the other files that rows may name.
 func versionFiles(t *testing.T) map[string]string {
 	t.Helper()
 	files := map[string]string{}
 	read := func(path string) {
 		text, err := os.ReadFile(path)
 		require.NoError(t, err)
-		files[filepath.ToSlash(path)] = string(text)
+		files[path] = string(text)
 	}
 	for _, path := range []string{"core/version.go", "conformance/package.json", "docs/proxies.md"} {
 		read(path)
 	}
-	require.NoError(t, filepath.WalkDir(".", func(path string, d fs.DirEntry, err error) error {
-		switch {
-		case err != nil:
-			return err
-		case d.IsDir() && (d.Name() == "node_modules" || d.Name() == "out" || len(d.Name()) > 1 && d.Name()[0] == '.'):
-			return fs.SkipDir
-		case !d.IsDir() && strings.HasSuffix(path, ".mod"):
-			read(path)
-		}
-		return nil
-	}))
+	for _, path := range filesEndingIn(t, ".mod") {
+		read(path)
+	}
 	return files
 }
 

@@ -19,11 +19,11 @@ import (
 	"github.com/rejoin-mcp/rejoin/tests/internal/kit"
 )
 
-// padded is a ping of so many bytes.
+// padded is a ping of n bytes.
 func padded(n int) string { return kit.Ping + strings.Repeat(" ", n-len(kit.Ping)) }
 
-// The limit counts what is read, however its length was said, and however it comes; what says at once that it is too long is not
-// read to its end either.
+// MaxBodyBytes counts the bytes that are read, with and without a Content-Length. A body whose Content-Length is over the limit is not read to
+// its end either.
 func TestTheLimitOfABody(t *testing.T) {
 	const limit = 4096
 	kit.Bubble(t, func(t *testing.T) {
@@ -44,7 +44,7 @@ func TestTheLimitOfABody(t *testing.T) {
 					var read int
 					r.Body = io.NopCloser(counted(through(strings.NewReader(padded(size))), &read))
 					r.ContentLength = length
-					require.Equal(t, want, kit.Serve(s, r).Story(), "%d bytes, length %d, %s", size, length, name)
+					require.Equal(t, want, kit.Serve(s, r).Summary(), "%d bytes, length %d, %s", size, length, name)
 					require.LessOrEqual(t, read, limit+1, name)
 				}
 			}
@@ -53,7 +53,7 @@ func TestTheLimitOfABody(t *testing.T) {
 	})
 }
 
-// counted counts what is read.
+// counted counts the bytes that are read from r.
 func counted(r io.Reader, n *int) io.Reader {
 	return kit.ReaderFunc(func(p []byte) (int, error) {
 		k, err := r.Read(p)
@@ -62,7 +62,7 @@ func counted(r io.Reader, n *int) io.Reader {
 	})
 }
 
-// Without a limit there is none, and a length is not believed.
+// Without a limit a body may have any size, and memory is not allocated by its Content-Length.
 func TestNoLimitOfABody(t *testing.T) {
 	kit.Bubble(t, func(t *testing.T) {
 		s := kit.NewServer(t, &kit.Fake{}, rejoin.Config{MaxBodyBytes: -1})
@@ -70,13 +70,13 @@ func TestNoLimitOfABody(t *testing.T) {
 		for _, length := range []int64{6 << 20, -1, 1 << 50} {
 			r := kit.InSession(t, id, padded(6<<20))
 			r.ContentLength = length
-			require.Equal(t, "200 result ended", kit.Serve(s, r).Story())
+			require.Equal(t, "200 result ended", kit.Serve(s, r).Summary())
 		}
 	})
 }
 
-// A length is a claim. A middleware that decodes bodies may leave the length, and the coding, of what was sent: echo's does. What comes is
-// what counts, and the limit bounds it.
+// The Content-Length may be wrong. A middleware that decodes bodies may leave the Content-Length and the Content-Encoding of the encoded body, as
+// echo's does. The limit applies to the bytes that are read.
 func TestALengthThatIsNotTheBodys(t *testing.T) {
 	const limit = 4096
 	kit.Bubble(t, func(t *testing.T) {
@@ -88,13 +88,13 @@ func TestALengthThatIsNotTheBodys(t *testing.T) {
 			} {
 				r := kit.InSession(t, id, padded(size), "Content-Encoding", "gzip")
 				r.ContentLength = length
-				require.Equal(t, want, kit.Serve(s, r).Story(), "%d bytes, said to be %d", size, length)
+				require.Equal(t, want, kit.Serve(s, r).Summary(), "%d bytes, said to be %d", size, length)
 			}
 		}
 	})
 }
 
-// An encoded body is refused by a word about its coding, not as bad JSON.
+// The refusal of an encoded body names the encoding. It does not complain about the JSON.
 func TestAnEncodedBody(t *testing.T) {
 	var zipped bytes.Buffer
 	z := gzip.NewWriter(&zipped)
@@ -112,11 +112,11 @@ func TestAnEncodedBody(t *testing.T) {
 		body, res = kit.Post(t, c, kit.Ping[1:], "Content-Encoding", "identity")
 		require.Equal(t, "400 error(-32700,null)", kit.Refusal(t, body, res))
 		body, res = kit.Post(t, c, kit.Ping, "Content-Encoding", "Identity")
-		require.Equal(t, "200 result", fmt.Sprintf("%d %s", res.StatusCode, kit.Shape(body)))
+		require.Equal(t, "200 result", fmt.Sprintf("%d %s", res.StatusCode, kit.MessageSummary(body)))
 	})
 }
 
-// Wherever a body is cut, by the limit or because its client stops, a refusal carries the request's id or none, never a part of it.
+// A body is cut anywhere, by the limit or because its client stops. The refusal has the request's id or none, never a part of the id.
 func TestTheIDOfAPartOfABody(t *testing.T) {
 	for id, bodies := range map[string][]string{
 		"12345": {`{"jsonrpc":"2.0","id":12345,"method":"ping","params":{}}`, `{"id" : 12345 , "jsonrpc":"2.0","method":"ping"}`, `{"jsonrpc":"2.0","method":"ping","id":12345}`},
@@ -135,12 +135,12 @@ func TestTheIDOfAPartOfABody(t *testing.T) {
 					for _, length := range []int64{int64(len(body)), -1} {
 						r := kit.Request(t, http.MethodPost, body)
 						r.ContentLength = length
-						require.Equal(t, "413 error(-32600,"+want+") ended", kit.Serve(limited, r).Story(), body[:cut])
+						require.Equal(t, "413 error(-32600,"+want+") ended", kit.Serve(limited, r).Summary(), body[:cut])
 
 						r = kit.Request(t, http.MethodPost, body)
 						r.Body = io.NopCloser(io.MultiReader(strings.NewReader(body[:cut]), iotest.ErrReader(errors.New("gone"))))
 						r.ContentLength = length
-						require.Equal(t, "400 error(-32600,"+want+") ended", kit.Serve(s, r).Story(), body[:cut])
+						require.Equal(t, "400 error(-32600,"+want+") ended", kit.Serve(s, r).Summary(), body[:cut])
 					}
 				}
 			})
@@ -148,7 +148,7 @@ func TestTheIDOfAPartOfABody(t *testing.T) {
 	}
 }
 
-// A client that stops in the middle of a body is told when the http.Server's time is up, if it is still there, and leaves nothing.
+// A client that stops in the middle of a body gets an error when the http.Server's ReadTimeout is over, and leaves nothing.
 func TestAClientThatStopsInTheMiddleOfABody(t *testing.T) {
 	kit.Bubble(t, func(t *testing.T) {
 		opened := 0
@@ -160,12 +160,12 @@ func TestAClientThatStopsInTheMiddleOfABody(t *testing.T) {
 		before, resting := c.Server().Stats(), len(kit.Goroutines())
 		for _, header := range [][]string{nil, {"Mcp-Session-Id", ""}} {
 			for _, body := range []string{kit.Ping, kit.Initialize} {
-				body += strings.Repeat(" ", 10_000) // more than the client gathers before it sends
+				body += strings.Repeat(" ", 10_000) // more than the client buffers before it sends
 				for _, length := range []int64{int64(len(body)), -1} {
 					req := kit.Request(t, http.MethodPost, body, header...)
 					req.ContentLength = length
 					req.Body = io.NopCloser(io.MultiReader(strings.NewReader(body[:len(body)-1]), kit.ReaderFunc(func([]byte) (int, error) {
-						kit.Elapse(2 * time.Minute) // more than the http.Server gives it
+						kit.Elapse(2 * time.Minute) // more than ReadTimeout
 						return 0, io.ErrClosedPipe
 					})))
 					text, res := kit.ReadAll(t, c.Do(req))
@@ -173,7 +173,7 @@ func TestAClientThatStopsInTheMiddleOfABody(t *testing.T) {
 				}
 			}
 		}
-		c.Start("ping", nil).Result() // the session lives
+		c.Start("ping", nil).Result() // the session still works
 		kit.Elapse(time.Second)
 		after := c.Server().Stats()
 		require.EqualValues(t, 8, after.Refused)
@@ -184,7 +184,7 @@ func TestAClientThatStopsInTheMiddleOfABody(t *testing.T) {
 	})
 }
 
-// A body may take its time, where the http.Server lets it.
+// A body may come slowly, as long as the http.Server allows.
 func TestABodyThatDrips(t *testing.T) {
 	kit.Bubble(t, func(t *testing.T) {
 		c := rejointest.New(t, &kit.Fake{}, rejointest.Config{})
@@ -197,14 +197,14 @@ func TestABodyThatDrips(t *testing.T) {
 			}))
 			req.ContentLength = length
 			body, res := kit.ReadAll(t, c.Do(req))
-			require.Equal(t, "200 result", fmt.Sprintf("%d %s", res.StatusCode, kit.Shape(body)))
+			require.Equal(t, "200 result", fmt.Sprintf("%d %s", res.StatusCode, kit.MessageSummary(body)))
 		}
 		require.Zero(t, c.Server().Stats().Refused)
 	})
 }
 
-// A middleware may have a lower limit than the server. What is over it is refused as what is over the server's, whether its length was
-// said or not.
+// A middleware may have a lower limit than the server. A body over that limit is refused like one over the server's, with and without a
+// Content-Length.
 func TestAMiddlewaresLimitOfABody(t *testing.T) {
 	const limit = 1000
 	kit.Bubble(t, func(t *testing.T) {
@@ -214,7 +214,7 @@ func TestAMiddlewaresLimitOfABody(t *testing.T) {
 			r := kit.InSession(t, id, padded(limit+1))
 			r.ContentLength = length
 			r.Body = http.MaxBytesReader(nil, r.Body, limit)
-			require.Equal(t, `413 error(-32600,"mine") ended`, kit.Serve(s, r).Story(), "said to be %d", length)
+			require.Equal(t, `413 error(-32600,"mine") ended`, kit.Serve(s, r).Summary(), "said to be %d", length)
 		}
 	})
 }

@@ -23,7 +23,7 @@ import (
 
 const aNote = `{"jsonrpc":"2.0","method":"notifications/x"}`
 
-// allocates is how many bytes f allocates, whether they stay or not.
+// allocates returns how many bytes f allocates in all.
 func allocates(f func()) int64 {
 	var before, after runtime.MemStats
 	runtime.ReadMemStats(&before)
@@ -32,14 +32,14 @@ func allocates(f func()) int64 {
 	return int64(after.TotalAlloc - before.TotalAlloc)
 }
 
-// batchesOf opens a session of the version that knows batches.
+// batchesOf opens a session of the version that has batches.
 func batchesOf(t *testing.T, s *rejoin.Server) string {
 	t.Helper()
 	id, _ := kit.OpenNow(t, s, strings.Replace(kit.Initialize, kit.Polling, kit.Batches, 1))
 	return id
 }
 
-// A body of very many small messages costs as much as a message of its size, whoever sends it.
+// A body of very many small messages allocates no more than one message of the same size.
 func TestABodyOfManyMessagesCostsItsSize(t *testing.T) {
 	kit.Bubble(t, func(t *testing.T) {
 		s := kit.NewServer(t, &kit.Fake{}, rejoin.Config{})
@@ -66,7 +66,7 @@ func TestABodyOfManyMessagesCostsItsSize(t *testing.T) {
 	})
 }
 
-// What was read of a body, refused or not, is free once it was answered.
+// The bytes of a body, refused or not, are free after the answer.
 func TestBuffersOfLargeBodiesAreNotKept(t *testing.T) {
 	kit.Bubble(t, func(t *testing.T) {
 		const bodies, size = 64 / min(kit.Fewer, 8), 4 << 20
@@ -77,11 +77,12 @@ func TestBuffersOfLargeBodiesAreNotKept(t *testing.T) {
 			base := kit.HeapAlloc()
 			gate := make(chan struct{})
 			done := make(chan int, bodies)
-			for range bodies { // all of them are being read at once
+			for n := range bodies { // all bodies are read at once
 				r := kit.InSession(t, map[int]string{http.StatusOK: id, http.StatusNotFound: "nobody"}[want], "")
 				r.ContentLength = -1
 				end := kit.ReaderFunc(func([]byte) (int, error) { <-gate; return 0, io.EOF })
-				r.Body = io.NopCloser(io.MultiReader(strings.NewReader(text), end))
+				own := strings.Replace(kit.Ping, `"mine"`, strconv.Itoa(100_000+n), 1) // two with one id must not be in flight at once
+				r.Body = io.NopCloser(io.MultiReader(strings.NewReader(own), strings.NewReader(text[len(own):]), end))
 				go func() { done <- kit.ServeNow(s, r).Status }()
 			}
 			synctest.Wait()
@@ -89,7 +90,7 @@ func TestBuffersOfLargeBodiesAreNotKept(t *testing.T) {
 			for range bodies {
 				require.Equal(t, want, <-done)
 			}
-			runtime.GC() // once: what pools hold survives that
+			runtime.GC() // only once: what pools hold survives that
 			var m runtime.MemStats
 			runtime.ReadMemStats(&m)
 			held := int64(m.HeapAlloc) - int64(base)
@@ -99,7 +100,7 @@ func TestBuffersOfLargeBodiesAreNotKept(t *testing.T) {
 	})
 }
 
-// A length is a claim, whatever the limit: memory is given for what comes.
+// Memory is allocated for the bytes that come, not by the Content-Length, with every limit.
 func TestALengthOfAnySize(t *testing.T) {
 	kit.Bubble(t, func(t *testing.T) {
 		for _, limit := range []int64{math.MaxInt64, math.MaxInt64 - 1, 1 << 50, 0, -1} {
@@ -119,7 +120,7 @@ func TestALengthOfAnySize(t *testing.T) {
 	})
 }
 
-// What came in one body is delivered one by one, as long as there is a session, and a client that waits for it.
+// The messages of one body are delivered one by one, while the session lives and the client waits.
 func TestLoopsOverABatchEnd(t *testing.T) {
 	for name, test := range map[string]struct {
 		batch         string
@@ -164,11 +165,11 @@ func endSession(s *rejoin.Server, _ string, _ func()) {
 	}
 }
 
-// Ids of requests that have ended are kept, since their clients may come back; but not any number of bytes of them.
+// Ids of requests that have ended are kept for a while, since their clients may poll, but only up to a number of bytes.
 func TestLongIDsOfEndedBatches(t *testing.T) {
 	kit.Bubble(t, func(t *testing.T) {
 		const batches, members = 1300 / min(kit.Fewer, 4), 64
-		s := kit.NewServer(t, &kit.Fake{}, rejoin.Config{Policy: rejoin.Policy{Mode: rejoin.SSE, Retain: time.Minute}})
+		s := kit.NewServer(t, &kit.Fake{}, rejoin.Config{Policy: rejoin.Policy{Mode: rejoin.ModeSSE, Retain: time.Minute}})
 		id := batchesOf(t, s)
 		send := func(pad string) int64 {
 			base := kit.HeapAlloc()
@@ -189,13 +190,13 @@ func TestLongIDsOfEndedBatches(t *testing.T) {
 	})
 }
 
-// stubbornApp is an app of the root package whose tool ignores its context, until release.
+// stubbornApp is an app of the root package whose tool ignores its context, and runs until release.
 func stubbornApp() (app rejoin.App, release func()) {
 	gate := make(chan struct{})
 	return rejoin.NewApp(kit.Info, func(context.Context, *rejoin.Request) (any, error) { <-gate; return rejoin.Text("late"), nil }), func() { close(gate) }
 }
 
-// A client has not more handlers at work by ending its calls, in whatever way, than a few times what it may have in flight.
+// A client cannot have more running handlers than a few times MaxConcurrent, in whatever way it ends its calls.
 func TestEndingCallsMakesNoRoomForAnyNumber(t *testing.T) {
 	const n, most = 5000 / min(kit.Fewer, 5), 16
 	ways := map[string]func(t *testing.T, s *rejoin.Server, id string) (string, int){
@@ -226,15 +227,15 @@ func TestEndingCallsMakesNoRoomForAnyNumber(t *testing.T) {
 				refused := 0
 				for range n {
 					w := kit.Serve(s, kit.InSession(t, id, kit.CallBody(`"mine"`, "{}")))
-					if w.Story() != "open" && !strings.HasPrefix(w.Story(), "200 sse") {
-						require.Regexp(t, `^429 error\(-32000,"mine"\) ended$`, w.Story())
+					if w.Summary() != "open" && !strings.HasPrefix(w.Summary(), "200 sse") {
+						require.Regexp(t, `^429 error\(-32000,"mine"\) ended$`, w.Summary())
 						refused++
 						if refused > 20 {
 							break
 						}
 						continue
 					}
-					if id, limit = end(t, s, id); id == "" { // no room for another session
+					if id, limit = end(t, s, id); id == "" { // there is no room for another session
 						break
 					}
 				}
@@ -255,7 +256,7 @@ func TestEndingCallsMakesNoRoomForAnyNumber(t *testing.T) {
 	}
 }
 
-// An app that lets go of calls which have ended, and never answers them, has not more and more of them at work.
+// An app that drops calls which have ended, and never answers them, does not use up the number of handlers.
 func TestCallsThatAreLetGoOfDoNotCountForEver(t *testing.T) {
 	kit.Bubble(t, func(t *testing.T) {
 		const most = 2
@@ -269,8 +270,8 @@ func TestCallsThatAreLetGoOfDoNotCountForEver(t *testing.T) {
 		collected := 0
 		for done := 0; done < 20*most; {
 			w := kit.Serve(s, kit.InSession(t, id, kit.CallBody(`"mine"`, "{}"), "Accept", "application/json"))
-			if w.Story() != "open" {
-				require.Equal(t, `429 error(-32000,"mine") ended`, w.Story())
+			if w.Summary() != "open" {
+				require.Equal(t, `429 error(-32000,"mine") ended`, w.Summary())
 				collected++
 				require.Less(t, collected, 10_000, "after %d calls", done)
 				runtime.GC()
@@ -283,7 +284,8 @@ func TestCallsThatAreLetGoOfDoNotCountForEver(t *testing.T) {
 	})
 }
 
-// Answers, cancellations and ends of sessions that cross, many at once, leave the count as it was: then exactly as many fit as ever.
+// Answers, cancellations and ends of sessions happen at the same time, many at once. The count of handlers stays right: afterwards exactly as
+// many calls fit as before.
 func TestTheCountOfHandlersStaysTrue(t *testing.T) {
 	const most = 8
 	var gate atomic.Pointer[chan struct{}]
@@ -307,7 +309,7 @@ func TestTheCountOfHandlersStaysTrue(t *testing.T) {
 		all.Go(func() {
 			for i := range 2000 / min(kit.Fewer, 4) {
 				session, name := id, strconv.Itoa(worker*1_000_000+i*(1+i%7))
-				if worker == 0 { // its sessions end in the middle
+				if worker == 0 { // its sessions end while calls run
 					session, _ = kit.OpenNow(t, s, kit.Initialize)
 				}
 				var both sync.WaitGroup

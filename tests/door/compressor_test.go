@@ -18,8 +18,8 @@ type noting struct {
 
 func (n *noting) Flush() { n.flushes++ }
 
-// Through a compressor an empty answer is not flushed, nor is a refusal: echo's would send the beginning of a compressed body and no end, and
-// gin-contrib's the beginning of one after the plain error. Everything else is, also there.
+// An empty answer is not flushed, and neither is a refusal: through a compressor echo's would send the beginning of a compressed body without an
+// end, and gin-contrib's the beginning of one after the plain error. Everything else is flushed, also through compressors.
 func TestWhatIsNotFlushedThroughACompressor(t *testing.T) {
 	for _, head := range []http.Header{{}, {"Content-Encoding": {"gzip"}}, {"Vary": {"Origin, accept-Encoding"}}, {"Vary": {"Origin"}}} {
 		plain := head.Get("Content-Encoding") == "" && head.Get("Vary") != "Origin, accept-Encoding"
@@ -45,7 +45,7 @@ func TestWhatIsNotFlushedThroughACompressor(t *testing.T) {
 	}
 }
 
-// discarding is a writer that keeps nothing.
+// discarding is a writer that drops everything.
 type discarding struct{ header http.Header }
 
 func (d *discarding) Header() http.Header         { return d.header }

@@ -20,13 +20,13 @@ import (
 	"github.com/rejoin-mcp/rejoin/tests/internal/kit"
 )
 
-// attackApp has one honest method and what a hostile client makes of a server's tools.
+// attackApp has one method for honest clients, and methods that a hostile client uses to fill the server.
 func attackApp() rejoin.App {
 	large := json.RawMessage(`{"x":"` + strings.Repeat("x", 16<<10) + `"}`)
-	return rejoin.NewApp(kit.Info, kit.AsItIs(func(ctx context.Context, r *rejoin.Request) (any, error) {
+	return rejoin.NewApp(kit.Info, kit.RawResults(func(ctx context.Context, r *rejoin.Request) (any, error) {
 		h := rejoin.HandleFromContext(ctx)
 		switch r.Method {
-		case "honest": // says something, lets its client go, and goes on
+		case "honest": // sends a message, closes its stream, and goes on
 			for i := range 6 {
 				if err := h.Notify("notifications/x", json.RawMessage(fmt.Sprintf(`{"i":%d}`, i))); err != nil {
 					return nil, err
@@ -36,7 +36,7 @@ func attackApp() rejoin.App {
 				}
 			}
 			return "done", nil
-		case "events": // of a call that nobody comes back to
+		case "events": // sends events in a call that its client does not poll
 			_ = h.CloseStream(time.Hour)
 			for h.Notify("notifications/x", large) == nil {
 			}
@@ -50,14 +50,14 @@ func attackApp() rejoin.App {
 			}
 		case "questions":
 			for range 50 {
-				h.Session().Ask(context.Background(), "roots/list", large, func(json.RawMessage, error) {})
+				h.Session().AskFunc(context.Background(), "roots/list", large, func(json.RawMessage, error) {})
 			}
 		}
 		return nil, nil
 	}))
 }
 
-// attacks are what one hostile client does at full speed. Each makes one step in one of its sessions.
+// attacks are what a hostile client does at full speed. Each call of one makes a step in one of its sessions.
 var attacks = map[string]func(t *testing.T, s *rejoin.Server, session string, n int){
 	"sessions":      func(*testing.T, *rejoin.Server, string, int) {},
 	"events":        callsOf("events"),
@@ -88,14 +88,14 @@ func callsOf(method string) func(*testing.T, *rejoin.Server, string, int) {
 	}
 }
 
-// One hostile client does what it can at full speed, beside ten honest ones. These lose nothing: no session, no message, no result. How long
-// they wait is told. It has the time of others, for it is about what happens at once in very many places: whatever the order, nothing is lost.
+// One hostile client attacks at full speed beside ten honest ones, which lose nothing: no session, no message, no result. The test logs how long
+// they wait. It runs in real time, because it is about events in very many places at once.
 func TestOneHostileClientTakesNothingFromOthers(t *testing.T) {
 	for name, attack := range attacks {
 		t.Run(name, func(t *testing.T) {
 			store := eventstore.NewMemory(eventstore.MemoryConfig{SessionBytes: 1 << 20, TotalBytes: 8 << 20})
 			s := kit.NewServer(t, attackApp(), rejoin.Config{
-				Store: store, MaxSessions: 100, Principal: kit.ByUser, KeepAlive: -1, Logger: kit.QuietLogger(), Policy: rejoin.Policy{Mode: rejoin.SSE},
+				Store: store, MaxSessions: 100, Principal: kit.ByUser, KeepAlive: -1, Logger: kit.QuietLogger(), Policy: rejoin.Policy{Mode: rejoin.ModeSSE},
 			})
 			ctx, stop := context.WithCancel(t.Context())
 			var hostile, honest sync.WaitGroup
@@ -118,7 +118,7 @@ func TestOneHostileClientTakesNothingFromOthers(t *testing.T) {
 					}
 				})
 			}
-			for steps.Load() < 400 { // it has had its time to fill what it can
+			for steps.Load() < 400 { // until the attack has filled what it can
 				runtime.Gosched()
 			}
 			var mu sync.Mutex
@@ -151,7 +151,7 @@ func TestOneHostileClientTakesNothingFromOthers(t *testing.T) {
 	}
 }
 
-// honestClient opens one session, and calls a tool again and again that lets it go.
+// honestClient has one session, and calls a tool again and again that closes its stream.
 type honestClient struct {
 	t       *testing.T
 	s       *rejoin.Server
@@ -167,7 +167,7 @@ func (c *honestClient) serve(method, body string, header ...string) *kit.Recorde
 	return kit.ServeNow(c.s, r)
 }
 
-// round reports whether the client has lost nothing.
+// round makes one call, and reports whether the client has lost nothing.
 func (c *honestClient) round(n int) bool {
 	if c.session == "" {
 		w := c.serve(http.MethodPost, kit.Initialize)

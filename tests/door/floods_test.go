@@ -22,21 +22,21 @@ import (
 	"github.com/rejoin-mcp/rejoin/tests/internal/kit"
 )
 
-// Bodies that come byte by byte hold their own connections, for as long as http.Server.ReadTimeout lets them, which is for ever where it is not
-// set; and of memory what has come, whatever length they claim.
+// A body that comes byte by byte keeps its connection for as long as http.Server.ReadTimeout allows, which is for ever if it is not set. It uses
+// memory only for the bytes that have come, whatever its Content-Length is.
 func TestBodiesThatDripForHours(t *testing.T) {
 	const drips, claimed = 500, 4 << 20
 	for name, timeout := range map[string]time.Duration{"no ReadTimeout": 0, "a ReadTimeout": 10 * time.Minute} {
 		t.Run(name, func(t *testing.T) {
 			kit.Bubble(t, func(t *testing.T) {
-				app, next := kit.Puppets()
+				app, next := kit.ManualTools()
 				lis := &kit.Pipes{Conns: make(chan net.Conn), Closed: make(chan struct{})}
 				c := rejointest.New(t, app, rejointest.Config{Server: rejoin.Config{SessionIdleTTL: -1}})
 				s := c.Server()
 				hs := &http.Server{Handler: http.HandlerFunc(s.Serve), ReadTimeout: timeout}
 				served := make(chan error, 1)
 				go func() { served <- hs.Serve(lis) }()
-				resting, before, base := len(kit.Goroutines()), s.Stats(), kit.InUse()
+				resting, before, base := len(kit.Goroutines()), s.Stats(), kit.MemoryInUse()
 				var answers atomic.Int64
 				var conns []net.Conn
 				for range drips {
@@ -44,7 +44,7 @@ func TestBodiesThatDripForHours(t *testing.T) {
 					conns = append(conns, conn)
 					_, err := fmt.Fprintf(conn, "POST /mcp HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n", claimed)
 					require.NoError(t, err)
-					go func() { // what the server says
+					go func() { // reads the answers of the server
 						b, _ := io.ReadAll(conn)
 						if strings.Contains(string(b), " 400 ") {
 							answers.Add(1)
@@ -58,7 +58,7 @@ func TestBodiesThatDripForHours(t *testing.T) {
 				}
 				drip()
 				synctest.Wait()
-				held := int64(kit.InUse()) - int64(base)
+				held := int64(kit.MemoryInUse()) - int64(base)
 				t.Logf("%d KiB for each", held/drips>>10)
 				require.Less(t, held, int64(drips*(160<<10)), "it is not given 4 MiB for having asked")
 				for range 20 {
@@ -91,8 +91,8 @@ func TestBodiesThatDripForHours(t *testing.T) {
 	}
 }
 
-// A header is as large as http.Server.MaxHeaderBytes lets it be, a mebibyte by default; that of a POST no larger than 64 KiB. Up to there each field
-// is looked at once, and no field stays.
+// A header may have http.Server.MaxHeaderBytes, a mebibyte by default, and that of a POST at most 64 KiB. Within these limits each field is read
+// once, and none is kept.
 func TestHeaderFloods(t *testing.T) {
 	kit.Bubble(t, func(t *testing.T) {
 		c := rejointest.New(t, &kit.Fake{}, rejointest.Config{})
@@ -141,8 +141,8 @@ func TestHeaderFloods(t *testing.T) {
 	})
 }
 
-// A batch is bounded by MaxBodyBytes, by 1,000 messages and, where there are requests in it, by MaxConcurrent: of one that is too large nothing is started. Where
-// that is off all are answered.
+// A batch is limited by MaxBodyBytes, by 1,000 messages and, if it has requests, by MaxConcurrent. If it exceeds a limit, none of it is started.
+// Without MaxConcurrent all its requests are answered.
 func TestBatchBombs(t *testing.T) {
 	const members = 1_000
 	batch := func(member string, n int) string {
@@ -153,7 +153,7 @@ func TestBatchBombs(t *testing.T) {
 		return b.String() + "]"
 	}
 	oneRequest, notification := `{"jsonrpc":"2.0","id":#,"method":"x"}`, `{"jsonrpc":"2.0","method":"notifications/x"}`
-	for _, most := range []int{0, -1} { // 64, any number
+	for _, most := range []int{0, -1} { // the default, 64, and no limit
 		kit.Bubble(t, func(t *testing.T) {
 			var started, told int
 			s := kit.NewServer(t, &kit.Fake{
@@ -204,14 +204,14 @@ func TestBatchBombs(t *testing.T) {
 			}
 			kit.RequireFlat(t, base, 4<<20, "bombs")
 			require.EqualValues(t, 1, s.Stats().Streams)
-			require.Equal(t, "result", kit.Shape(send(kit.Ping).Body.String()))
+			require.Equal(t, "result", kit.MessageSummary(send(kit.Ping).Body.String()))
 			kit.RequireRested(t, resting)
 		})
 	}
 }
 
-// Calls keep the header that they came with as long as they run, whether their client is there or not. All that a session can have cost no more
-// than a few megabytes with the largest header that is let in, and a refused one carries the id of its request.
+// Calls keep their header while they run, with and without a connection. All calls of a session use only a few megabytes with the largest header
+// that is accepted, and the refusal of a larger one has the id of its request.
 func TestWhatWaitingCallsKeepOfTheirHeaders(t *testing.T) {
 	kit.Bubble(t, func(t *testing.T) {
 		calls := []*rejoin.Call{}
@@ -255,8 +255,8 @@ func TestWhatWaitingCallsKeepOfTheirHeaders(t *testing.T) {
 	})
 }
 
-// A notification that an app keeps, because a handler is busy, keeps no more than its own bytes: neither what white space nor what other messages
-// made of its body.
+// A notification that an app keeps, because its handler is busy, keeps only its own bytes: not the white space nor the other messages of its
+// body.
 func TestANotificationDoesNotKeepItsBody(t *testing.T) {
 	kit.Bubble(t, func(t *testing.T) {
 		var kept []*rejoin.Notification

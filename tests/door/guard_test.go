@@ -27,8 +27,7 @@ func (b untouched) Read([]byte) (int, error) {
 
 func (b untouched) Close() error { return nil }
 
-// What the guard refuses is refused on each verb alike, in one way, and before anything of the request is looked at: its body, its
-// session, its version.
+// The guard refuses a request in the same way on each verb, and before anything of the request is read: its body, its session, its version.
 func TestTheGuardComesFirst(t *testing.T) {
 	kit.Bubble(t, func(t *testing.T) {
 		s := kit.NewServer(t, &kit.Fake{}, rejoin.Config{AllowedHosts: []string{"inner.example"}})
@@ -53,7 +52,7 @@ func TestTheGuardComesFirst(t *testing.T) {
 					r.Header.Set("Origin", kind.origin)
 				}
 				w := kit.Serve(s, r)
-				require.Equal(t, `403 error(-32600,null) ended`, w.Story(), "%s %+v", method, kind)
+				require.Equal(t, `403 error(-32600,null) ended`, w.Summary(), "%s %+v", method, kind)
 				require.Contains(t, w.Body.String(), kind.option)
 				require.Equal(t, http.Header{"Content-Type": {"application/json"}, "Content-Length": {strconv.Itoa(w.Body.Len())}}, w.Head)
 			}
@@ -66,12 +65,12 @@ func TestTheGuardComesFirst(t *testing.T) {
 
 		r := kit.ToLoopback(kit.InSession(t, id, kit.Ping, "Origin", "http://inner.example:8080"))
 		r.Host = "inner.example:8080"
-		require.Equal(t, "200 result ended", kit.Serve(s, r).Story(), "a page of a listed host")
+		require.Equal(t, "200 result ended", kit.Serve(s, r).Summary(), "a page of a listed host")
 	})
 }
 
-// On real sockets: what counts is the address that a connection came to, so a listener on all addresses is guarded as one on
-// 127.0.0.1 is, for those who come to the latter. This is what a page under a name that its author turned to 127.0.0.1 does.
+// With real sockets: the guard uses the address that a connection came to. So a listener on all addresses is guarded like one on 127.0.0.1 for
+// connections to 127.0.0.1. A web page whose host name resolves to 127.0.0.1 makes such connections.
 func TestTheGuardOnRealSockets(t *testing.T) {
 	for _, listen := range []string{"127.0.0.1:0", ":0"} {
 		t.Run(listen, func(t *testing.T) {
@@ -103,8 +102,8 @@ func TestTheGuardOnRealSockets(t *testing.T) {
 	}
 }
 
-// knock sends an initialize, whose body it holds back until it is asked for, and returns the first line of the answer: who is
-// refused is never asked.
+// knock sends an initialize without its body, which it would send only after "100 Continue", and returns the first line of the answer. A request
+// that is refused gets no "100 Continue".
 func knock(t *testing.T, port, host, origin string) string {
 	t.Helper()
 	conn, err := (&net.Dialer{}).DialContext(t.Context(), "tcp", "127.0.0.1:"+port)

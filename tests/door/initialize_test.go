@@ -17,7 +17,7 @@ import (
 	"github.com/rejoin-mcp/rejoin/tests/internal/kit"
 )
 
-// Whatever goes wrong in initialize leaves no session, names none, and tells the app once that it is over.
+// If initialize fails, in whatever way, there is no session and no session id, and the app is told once that the session has ended.
 func TestAFailingInitializeLeavesNothing(t *testing.T) {
 	for name, test := range map[string]struct {
 		open    func(ended rejoin.AppSession) (rejoin.AppSession, error)
@@ -82,7 +82,7 @@ func TestAFailingInitializeLeavesNothing(t *testing.T) {
 				}}, rejoin.Config{Logger: kit.QuietLogger()})
 				w := kit.Serve(s, kit.Request(t, http.MethodPost, kit.Initialize))
 				kit.Elapse(time.Hour)
-				require.Equal(t, test.want, w.Story())
+				require.Equal(t, test.want, w.Summary())
 				require.Empty(t, w.Head.Values("Mcp-Session-Id"))
 				require.Contains(t, w.Body.String(), test.says)
 				if test.never != "" {
@@ -97,7 +97,7 @@ func TestAFailingInitializeLeavesNothing(t *testing.T) {
 	}
 }
 
-// A client that is gone before its answer was written does not know its session, so there is none.
+// If a client disconnects before its answer was written, it does not know its session, so the session ends.
 func TestAClientThatIsGoneDuringInitialize(t *testing.T) {
 	for name, answer := range map[string]func(*rejoin.Call){
 		"the app answers later": func(c *rejoin.Call) { kit.Elapse(time.Minute); kit.Accept(c) },
@@ -113,7 +113,7 @@ func TestAClientThatIsGoneDuringInitialize(t *testing.T) {
 				s := kit.NewServer(t, app, rejoin.Config{})
 				ctx, cancel := context.WithCancel(context.Background())
 				w := kit.Serve(s, kit.Request(t, http.MethodPost, kit.Initialize).WithContext(ctx))
-				require.Equal(t, "open", w.Story())
+				require.Equal(t, "open", w.Summary())
 				require.Empty(t, kit.Sessions(s), "nobody knows it yet")
 				cancel()
 				synctest.Wait()
@@ -127,7 +127,7 @@ func TestAClientThatIsGoneDuringInitialize(t *testing.T) {
 	}
 }
 
-// The same where the client is gone when the answer is there: its connection takes no more.
+// The same if the answer cannot be written to the connection.
 func TestAnAnswerToInitializeThatCannotBeWritten(t *testing.T) {
 	kit.Bubble(t, func(t *testing.T) {
 		var told kit.Ends
@@ -140,9 +140,9 @@ func TestAnAnswerToInitializeThatCannotBeWritten(t *testing.T) {
 	})
 }
 
-// initialize is one JSON object, whatever the policy says, and waits for its response.
+// initialize gets one JSON object, whatever the policy says, and waits for its response.
 func TestInitializeIsAlwaysJSON(t *testing.T) {
-	for _, mode := range []rejoin.Mode{rejoin.Auto, rejoin.SSE, rejoin.JSON} {
+	for _, mode := range []rejoin.Mode{rejoin.ModeAuto, rejoin.ModeSSE, rejoin.ModeJSON} {
 		kit.Bubble(t, func(t *testing.T) {
 			app := &kit.Fake{OnRequest: func(c *rejoin.Call) {
 				require.ErrorIs(t, c.Handle().CloseStream(0), rejoin.ErrNotResumable)
@@ -151,21 +151,21 @@ func TestInitializeIsAlwaysJSON(t *testing.T) {
 			}}
 			s := kit.NewServer(t, app, rejoin.Config{Logger: kit.QuietLogger(), Policy: rejoin.Policy{Mode: mode}})
 			w := kit.Serve(s, kit.Request(t, http.MethodPost, kit.Initialize))
-			require.Equal(t, "open", w.Story())
+			require.Equal(t, "open", w.Summary())
 			c := kit.Request(t, http.MethodPost, `{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":"mine"}}`)
-			require.Equal(t, `400 error(-32600,null) ended`, kit.Serve(s, c).Story(), "it cannot be cancelled: its client has no session yet")
+			require.Equal(t, `400 error(-32600,null) ended`, kit.Serve(s, c).Summary(), "it cannot be cancelled: its client has no session yet")
 			kit.Elapse(time.Minute)
-			require.Equal(t, "200 result ended", w.Story())
+			require.Equal(t, "200 result ended", w.Summary())
 			require.Len(t, w.Head.Values("Mcp-Session-Id"), 1)
 			require.Len(t, kit.Sessions(s), 1)
 		})
 	}
 }
 
-// A session id that is dead, or another user's, is forgiven: clients keep sending it. A live one is not, and is left untouched.
+// initialize ignores a session id that is unknown or another user's: clients keep sending it. A live session is refused, and is not changed.
 func TestInitializeWithASessionID(t *testing.T) {
 	kit.Bubble(t, func(t *testing.T) {
-		app, next := kit.Puppets()
+		app, next := kit.ManualTools()
 		c := rejointest.New(t, app, rejointest.Config{Server: rejoin.Config{Principal: func(r *http.Request) string { return r.Header.Get("X-User") }}})
 		c.CallTool("x", nil)
 		tool := next()
@@ -175,29 +175,29 @@ func TestInitializeWithASessionID(t *testing.T) {
 		require.Len(t, kit.Sessions(c.Server()), 1)
 
 		body, res = kit.Post(t, c, kit.Initialize, "X-User", "other")
-		require.Equal(t, "result", kit.Shape(body))
+		require.Equal(t, "result", kit.MessageSummary(body))
 		require.NotEqual(t, tool.Session().ID(), res.Header.Get("Mcp-Session-Id"))
 		require.Len(t, kit.Sessions(c.Server()), 2)
 		require.NoError(t, tool.Cause())
 
 		c.Delete()
 		body, res = kit.Post(t, c, kit.Initialize)
-		require.Equal(t, "result", kit.Shape(body))
+		require.Equal(t, "result", kit.MessageSummary(body))
 		require.NotEqual(t, tool.Session().ID(), res.Header.Get("Mcp-Session-Id"))
 		require.Len(t, kit.Sessions(c.Server()), 2)
 	})
 }
 
-// CanPoll that panics is one that says no: initialize is answered all the same.
+// A CanPoll that panics counts as false, and initialize is answered.
 func TestCanPollThatPanics(t *testing.T) {
 	kit.Bubble(t, func(t *testing.T) {
 		s := kit.NewServer(t, &kit.Fake{}, rejoin.Config{Logger: kit.QuietLogger(), CanPoll: func(rejoin.ClientInfo, bool) bool { panic("secret") }})
-		require.Equal(t, "200 result ended", kit.Serve(s, kit.Request(t, http.MethodPost, kit.Initialize)).Story())
+		require.Equal(t, "200 result ended", kit.Serve(s, kit.Request(t, http.MethodPost, kit.Initialize)).Summary())
 		require.Len(t, kit.Sessions(s), 1)
 	})
 }
 
-// An app that panics where it is told something harms nobody: neither the session that it is told of, nor others.
+// A panic in a callback of an app does no harm: neither to its session, nor to others.
 func TestAnAppThatPanicsHarmsNobody(t *testing.T) {
 	kit.Bubble(t, func(t *testing.T) {
 		app := &kit.Fake{
@@ -230,7 +230,7 @@ func TestAnAppThatPanicsHarmsNobody(t *testing.T) {
 	})
 }
 
-// A panic of the user's code on the way to initialize is net/http's to report, and leaves no session.
+// A panic of user code during initialize reaches net/http, and leaves no session.
 func TestPolicyForThatPanicsLeavesNoSession(t *testing.T) {
 	kit.Bubble(t, func(t *testing.T) {
 		s := kit.NewServer(t, &kit.Fake{}, rejoin.Config{Logger: kit.QuietLogger(), PolicyFor: func(rejoin.RequestInfo, rejoin.Policy) rejoin.Policy { panic("secret") }})

@@ -13,28 +13,28 @@ import (
 	"github.com/rejoin-mcp/rejoin/tests/internal/kit"
 )
 
-// refused is a kind of request that is refused, and how.
+// refused is a kind of request that is refused, with the refusal.
 type refused struct {
 	name, method, body string
 	header             []string
-	host               string // not "": it comes to a loopback address, and names this host
+	host               string // the Host of a request to a loopback address; "": the request is not one to a loopback address
 	want               string
 }
 
-// crowd is a server that is full: three sessions, one of them with a call that runs, a second with two parked ones.
+// crowd is a server with as many sessions as allowed: three, one with a running call, a second with two parked calls.
 type crowd struct {
 	srv   *rejoin.Server
 	store *kit.WatchedStore
 	ids   []string
 	calls []*kit.Response
-	next  func() *kit.Puppet
+	next  func() *kit.ManualTool
 }
 
 func newCrowd(t *testing.T, cfg rejoin.Config) *crowd {
 	t.Helper()
 	c := &crowd{store: kit.NewWatchedStore()}
 	var app rejoin.App
-	app, c.next = kit.Puppets()
+	app, c.next = kit.ManualTools()
 	cfg.Store, cfg.MaxSessions, cfg.MaxConcurrent, cfg.MaxBodyBytes, cfg.Logger = c.store, 5, 2, 4096, kit.QuietLogger()
 	cfg.Principal = kit.ByUser
 	c.srv = kit.NewServer(t, app, cfg)
@@ -44,11 +44,11 @@ func newCrowd(t *testing.T, cfg rejoin.Config) *crowd {
 		require.Equal(t, http.StatusAccepted, kit.Notify(t, c.srv, id, "notifications/initialized"))
 		c.ids = append(c.ids, id)
 	}
-	for _, user := range []string{"bob", "carol"} { // so that all places are taken
+	for _, user := range []string{"bob", "carol"} { // all places are taken then
 		w := kit.Serve(c.srv, kit.Request(t, http.MethodPost, kit.Initialize, "X-User", user))
-		require.Equal(t, "200 result ended", w.Story())
+		require.Equal(t, "200 result ended", w.Summary())
 		first := kit.InSession(t, w.Head.Get("Mcp-Session-Id"), `{"jsonrpc":"2.0","method":"notifications/x"}`, "X-User", user)
-		require.Equal(t, "202 ended", kit.Serve(c.srv, first).Story())
+		require.Equal(t, "202 ended", kit.Serve(c.srv, first).Summary())
 	}
 	for i, n := range []int{1, 2} {
 		for k := range n {
@@ -58,7 +58,7 @@ func newCrowd(t *testing.T, cfg rejoin.Config) *crowd {
 	return c
 }
 
-// refuses has each kind refused that many times, and requires that it leaves nothing behind.
+// refuses sends each kind of request that many times, and requires that it is refused and leaves nothing behind.
 func (c *crowd) refuses(t *testing.T, kinds []refused, times int) {
 	t.Helper()
 	resting := len(kit.Goroutines())
@@ -66,7 +66,7 @@ func (c *crowd) refuses(t *testing.T, kinds []refused, times int) {
 	logs, appends := c.store.Logs.Load(), c.store.Appends.Load()
 	var heap uint64
 	for round := range times {
-		if round == 1 { // pools are filled
+		if round == 1 { // pools are filled by now
 			heap = kit.HeapAlloc()
 		}
 		for _, kind := range kinds {
@@ -82,8 +82,8 @@ func (c *crowd) refuses(t *testing.T, kinds []refused, times int) {
 				r = kit.ToLoopback(r)
 				r.Host = kind.host
 			}
-			if story := kit.Serve(c.srv, r).Story(); story != kind.want+" ended" {
-				require.Equal(t, kind.want+" ended", story, kind.name)
+			if summary := kit.Serve(c.srv, r).Summary(); summary != kind.want+" ended" {
+				require.Equal(t, kind.want+" ended", summary, kind.name)
 			}
 		}
 	}
@@ -99,22 +99,22 @@ func (c *crowd) refuses(t *testing.T, kinds []refused, times int) {
 	require.LessOrEqual(t, len(running), resting, strings.Join(running, "\n\n"))
 }
 
-// lives requires that all three sessions do.
+// lives requires that all three sessions still work.
 func (c *crowd) lives(t *testing.T) {
 	t.Helper()
 	for range c.calls {
 		c.next().Returns("done")
 	}
 	for _, w := range c.calls {
-		require.Contains(t, w.Story(), "result")
+		require.Contains(t, w.Summary(), "result")
 	}
 	for _, id := range c.ids {
-		require.Equal(t, "200 result ended", kit.Serve(c.srv, kit.InSession(t, id, kit.Ping)).Story())
+		require.Equal(t, "200 result ended", kit.Serve(c.srv, kit.InSession(t, id, kit.Ping)).Summary())
 	}
 }
 
-// Invariant 7, many times over: whatever is refused, however often, leaves no session, stream, log, goroutine or memory behind, also where
-// the server is full, and harms nobody who is there.
+// Invariant 7, many times over: a refused request leaves no session, stream, log, goroutine or memory behind, also in a server that is full, and
+// does no harm to its sessions.
 func TestRefusalsLeaveNothingHoweverMany(t *testing.T) {
 	kit.Bubble(t, func(t *testing.T) {
 		c := newCrowd(t, rejoin.Config{})
@@ -149,7 +149,7 @@ func TestRefusalsLeaveNothingHoweverMany(t *testing.T) {
 	})
 }
 
-// So while the server shuts down.
+// The same while the server shuts down.
 func TestRefusalsWhileDrainingLeaveNothing(t *testing.T) {
 	kit.Bubble(t, func(t *testing.T) {
 		c := newCrowd(t, rejoin.Config{})
@@ -168,7 +168,7 @@ func TestRefusalsWhileDrainingLeaveNothing(t *testing.T) {
 	})
 }
 
-// And where it is the app that refuses: its sessions make room at once.
+// The same if the app refuses: its sessions are free at once.
 func TestInitializesThatFailLeaveNothing(t *testing.T) {
 	kit.Bubble(t, func(t *testing.T) {
 		mood, ended := 0, 0
@@ -193,7 +193,7 @@ func TestInitializesThatFailLeaveNothing(t *testing.T) {
 			case 5:
 				panic("request")
 			case 6:
-				_ = c.Handle().Session().Notify(c.Context(), "notifications/x", nil) // nobody will hear it
+				_ = c.Handle().Session().Notify(c.Context(), "notifications/x", nil) // no client receives it
 				c.Handle().Session().End(nil)
 			default:
 				kit.Accept(c)
@@ -212,7 +212,7 @@ func TestInitializesThatFailLeaveNothing(t *testing.T) {
 			for i, want := range wants {
 				mood = i + 1
 				w := kit.Serve(s, kit.Request(t, http.MethodPost, kit.Initialize))
-				require.Equal(t, want+" ended", w.Story(), mood)
+				require.Equal(t, want+" ended", w.Summary(), mood)
 				require.Empty(t, w.Head.Get("Mcp-Session-Id"))
 			}
 		}

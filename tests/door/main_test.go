@@ -1,5 +1,5 @@
-// Package door_test is about what is let in: refusals, bodies, the guard against rebinding, principals, initialize, and
-// floods of them.
+// Package door_test tests which requests are accepted: refusals, bodies, the guard against rebinding, principals, initialize, and floods of
+// requests.
 package door_test
 
 import (

@@ -17,7 +17,7 @@ import (
 	"github.com/rejoin-mcp/rejoin/tests/internal/kit"
 )
 
-// A tool that talks and talks to a client that does not listen costs what the store may hold of its session, and nobody else anything.
+// A tool sends without end to a client that does not read. That costs at most what the store may hold of its session, and nothing for others.
 func TestAMillionNotificationsToNobody(t *testing.T) {
 	for name, test := range map[string]struct {
 		n     int
@@ -29,7 +29,7 @@ func TestAMillionNotificationsToNobody(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			kit.Bubble(t, func(t *testing.T) {
-				app, next := kit.Puppets()
+				app, next := kit.ManualTools()
 				said := &kit.Log{}
 				c := rejointest.New(t, app, rejointest.Config{Server: rejoin.Config{
 					KeepAlive: -1, Logger: slog.New(slog.NewTextHandler(said, nil)), Policy: rejoin.Policy{AbandonAfter: -1},
@@ -70,7 +70,7 @@ func TestAMillionNotificationsToNobody(t *testing.T) {
 				kit.AtOnce(t, "another session", func() {
 					_, res := kit.Post(t, c, kit.Initialize, "Mcp-Session-Id", "")
 					body, _ := kit.Post(t, c, kit.Ping, "Mcp-Session-Id", res.Header.Get("Mcp-Session-Id"))
-					require.Equal(t, "result", kit.Shape(body))
+					require.Equal(t, "result", kit.MessageSummary(body))
 				})
 				tool.Returns("done")
 				call.Poll()
@@ -81,11 +81,11 @@ func TestAMillionNotificationsToNobody(t *testing.T) {
 	}
 }
 
-// On a session's own stream nobody waits for a response: it keeps the newest, and takes for ever.
+// No client waits for a response on the standalone stream: it keeps the newest events, and accepts new ones for ever.
 func TestVeryManyNotificationsAside(t *testing.T) {
 	const n = 200_000 / kit.Fewer
 	kit.Bubble(t, func(t *testing.T) {
-		app, next := kit.Puppets()
+		app, next := kit.ManualTools()
 		c := rejointest.New(t, app, rejointest.Config{})
 		call := c.CallTool("x", nil)
 		tool := next()
@@ -106,8 +106,8 @@ func TestVeryManyNotificationsAside(t *testing.T) {
 	})
 }
 
-// A session lives for years, and each thing that its client does leaves nothing: calls that are over, cancels of what never was, answers that
-// nobody asked for, cursors that never were, batches of the wrong version.
+// A session lives for years, and nothing that its client does leaves anything: calls that have ended, cancellations of unknown requests, answers
+// without a question, unknown cursors, batches in the wrong version.
 func TestAHundredThousandOfEachLeaveNothing(t *testing.T) {
 	const n = 100_000 / kit.Fewer
 	garbage := func(i int) string { return "AAAAAAAAAAAAAAAAAA" + strconv.FormatInt(int64(i)+0x100000, 16)[1:] + "A.1" }
@@ -157,7 +157,7 @@ func TestAHundredThousandOfEachLeaveNothing(t *testing.T) {
 	}
 }
 
-// Streams that were let go and never fetched are forgotten, the oldest first, and so are their cursors, when there are too many.
+// If there are too many streams that were closed and never fetched, the oldest are dropped, and so are their cursors.
 func TestVeryManyDroppedCursors(t *testing.T) {
 	const n, kept, remembered = 20_000 / min(kit.Fewer, 4), 256, 1000
 	kit.Bubble(t, func(t *testing.T) {
@@ -181,11 +181,11 @@ func TestVeryManyDroppedCursors(t *testing.T) {
 			cursor, _, _ := strings.Cut(rest, "\n")
 			cursors = append(cursors, cursor)
 		}
-		cursors, base = cursors[:n:n], base+uint64(n*3/4*80) // which the test itself holds
+		cursors, base = cursors[:n:n], base+uint64(n*3/4*80) // what the test itself keeps does not count
 		kit.RequireFlat(t, base, 2<<20, "streams that nobody came back for")
 		require.EqualValues(t, 1+kept, s.Stats().Streams, "ended ones that are kept")
 		poll := func(cursor string) string {
-			return kit.Serve(s, kit.Request(t, http.MethodGet, "", "Mcp-Session-Id", id, "Last-Event-ID", cursor)).Story()
+			return kit.Serve(s, kit.Request(t, http.MethodGet, "", "Mcp-Session-Id", id, "Last-Event-ID", cursor)).Summary()
 		}
 		require.Equal(t, `400 error(-32600,null) unknown ended`, poll(cursors[0]), "forgotten")
 		require.Equal(t, `200 sse primer@0 1:error(-32000,`+strconv.Itoa(n-kept-remembered)+`) expired ended`, poll(cursors[n-kept-remembered]), "dropped, and remembered")

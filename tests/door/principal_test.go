@@ -15,7 +15,7 @@ import (
 	"github.com/rejoin-mcp/rejoin/tests/internal/kit"
 )
 
-// answer is a whole answer as it was written: the status, the header, the body. The Date is left out.
+// answer returns a whole response as it was written: the status, the header without Date, the body.
 func answer(t *testing.T, c *rejointest.Client, req *http.Request) string {
 	t.Helper()
 	body, res := kit.ReadAll(t, c.Do(req))
@@ -28,12 +28,12 @@ func answer(t *testing.T, c *rejointest.Client, req *http.Request) string {
 	return strings.Join(append([]string{res.Proto + " " + res.Status, fmt.Sprint(res.ContentLength, res.Trailer)}, append(fields, body)...), "\n")
 }
 
-// On each verb, with each kind of message, a session that is another's is answered to the byte as one that never was: who guesses
-// learns nothing, and does nothing to it.
+// With each verb and each kind of message, a session of another user is answered byte for byte like an unknown session. So guessing ids reveals
+// nothing, and does nothing to the session.
 func TestAForeignSessionLooksLikeNone(t *testing.T) {
 	for _, version := range []string{kit.Polling, kit.Batches} {
 		kit.Bubble(t, func(t *testing.T) {
-			app, next := kit.Puppets()
+			app, next := kit.ManualTools()
 			thinking := make(chan struct{})
 			defer close(thinking)
 			c := rejointest.New(t, app, rejointest.Config{
@@ -46,7 +46,7 @@ func TestAForeignSessionLooksLikeNone(t *testing.T) {
 			call := c.CallTool("x", nil)
 			tool := next()
 			asked := make(chan error, 1)
-			go func() { asked <- tool.Request(t.Context(), "roots/list", nil, nil) }()
+			go func() { asked <- tool.Ask(t.Context(), "roots/list", nil, nil) }()
 			question := call.WaitMessages(1)[0]
 			_, rest, _ := strings.Cut(string(question), `"id":`)
 			id, _, _ := strings.Cut(rest, ",")
@@ -61,7 +61,7 @@ func TestAForeignSessionLooksLikeNone(t *testing.T) {
 				{"POST", kit.Ping, []string{"Accept", "application/json"}},
 				{"POST", kit.Ping, []string{"Accept", "text/event-stream"}},
 				{"POST", kit.Ping, []string{"Mcp-Protocol-Version", ""}},
-				{"POST", `{"jsonrpc":"2.0","id":2,"method":"tools/call","params":{"name":"x"}}`, nil}, // an id in flight there
+				{"POST", `{"jsonrpc":"2.0","id":2,"method":"tools/call","params":{"name":"x"}}`, nil}, // an id in flight in that session
 				{"POST", `{"jsonrpc":"2.0","method":"notifications/initialized"}`, nil},
 				{"POST", `{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":2}}`, nil},
 				{"POST", `{"jsonrpc":"2.0","id":` + id + `,"result":{"roots":[]}}`, nil},
@@ -106,10 +106,10 @@ func TestAForeignSessionLooksLikeNone(t *testing.T) {
 	}
 }
 
-// Who sends initialize with another's session id gets a session of his own, as with one that never was.
+// initialize with the session id of another user opens a new session, as with an unknown id.
 func TestInitializeWithAForeignSessionID(t *testing.T) {
 	kit.Bubble(t, func(t *testing.T) {
-		app, next := kit.Puppets()
+		app, next := kit.ManualTools()
 		c := rejointest.New(t, app, rejointest.Config{
 			Header: http.Header{"X-User": {"ann"}}, Server: rejoin.Config{Principal: kit.ByUser},
 		})
@@ -135,11 +135,10 @@ func TestInitializeWithAForeignSessionID(t *testing.T) {
 	})
 }
 
-// A cursor that is not one of the session's tells nothing, whatever it is one of: each is answered to the byte alike, and nothing is taken
-// over.
+// A cursor that is not one of the session is answered byte for byte in the same way, whatever it is, and nothing is taken over.
 func TestAForeignCursorLooksLikeGarbage(t *testing.T) {
 	kit.Bubble(t, func(t *testing.T) {
-		app, next := kit.Puppets()
+		app, next := kit.ManualTools()
 		c := rejointest.New(t, app, rejointest.Config{
 			Header: http.Header{"X-User": {"ann"}}, Server: rejoin.Config{Principal: kit.ByUser},
 		})
@@ -154,7 +153,7 @@ func TestAForeignCursorLooksLikeGarbage(t *testing.T) {
 		tool.Returns("done")
 		listen := c.Listen()
 		require.NoError(t, tool.Session().Notify(t.Context(), "notifications/x", nil))
-		// The streams are told apart by their names, which no client looks into; here only to make cursors past their end.
+		// The test cuts streams' names out of event ids only to make cursors past their end.
 		name := func(id string) string { return id[:strings.LastIndex(id[:23+1], ".")] }
 		cursors := map[string]string{
 			"garbage": "garbage", "huge": strings.Repeat("A", 100_000), "huge number": name(live.IDs()[0]) + ".18446744073709551616",
@@ -175,7 +174,7 @@ func TestAForeignCursorLooksLikeGarbage(t *testing.T) {
 			seen[answer(t, c, kit.Request(t, http.MethodGet, "", append(header, "Last-Event-ID", cursor)...))] = true
 		}
 		for what, cursor := range cursors {
-			if strings.Contains(what, "past the end of one that is standalone") { // one's own is another matter
+			if strings.Contains(what, "past the end of one that is standalone") { // the user's own stream, which is answered otherwise
 			} else if strings.Contains(what, "past the end") { // likewise: the client keeps its session
 				res := c.Do(kit.Request(t, http.MethodGet, "", "Last-Event-ID", cursor))
 				require.Equal(t, http.StatusOK, res.StatusCode, what)

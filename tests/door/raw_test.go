@@ -14,14 +14,14 @@ import (
 	"github.com/rejoin-mcp/rejoin/tests/internal/kit"
 )
 
-// raw plays a script (see rejoin/internal/rawhttp, which checks what comes back and what is left) to a server whose tool talks, and waits for a
-// second.
+// raw plays a script against a server whose tool sends messages and waits for a second. Package rawhttp checks the responses, and that nothing is
+// left.
 func raw(t *testing.T, script string) (answers []string) {
 	t.Helper()
 	kit.Bubble(t, func(t *testing.T) {
 		app := kit.Tool(func(ctx context.Context, h *rejoin.Handle) (any, error) {
 			for range 2 {
-				_ = h.Notify("notifications/x", nil) // the client may be gone
+				_ = h.Notify("notifications/x", nil) // the client may have disconnected
 				select {
 				case <-ctx.Done():
 					return nil, ctx.Err()
@@ -35,7 +35,7 @@ func raw(t *testing.T, script string) (answers []string) {
 	return answers
 }
 
-// rawHead is that of a POST in a session.
+// rawHead is the head of a POST in a session.
 const rawHead = "POST /mcp HTTP/1.1\r\nHost: localhost\r\nMcp-Session-Id: {{session}}\r\nContent-Type: application/json\r\n"
 
 // rawCall is a call in two chunks, with a trailer.
@@ -49,16 +49,16 @@ func hex(n int) string {
 	return string([]byte{digits[n/16], digits[n%16]})
 }
 
-// A request may stop after any byte, its client gone, at the end of what it has to say, or silent: it is answered by an error or not at
-// all, and nothing is left. The last byte is there too.
+// A request stops after any byte: its client disconnects, ends its side of the connection, or sends nothing more. It gets an error or no answer,
+// and nothing is left. The last byte is included.
 func TestARequestThatStopsAnywhere(t *testing.T) {
-	const together = 6 // connections of one play
+	const together = 6 // connections of one script
 	for _, end := range []string{"{{cut}}", "{{fin}}", "{{freeze}}", ""} {
 		for _, request := range []string{
 			rawhttp.Post("", rawhttp.Initialize(kit.Polling)), rawCall,
 			"GET /mcp HTTP/1.1\r\nHost: localhost\r\nMcp-Session-Id: {{session}}\r\nAccept: text/event-stream\r\n\r\n",
 		} {
-			request = strings.ReplaceAll(request, "{{length}}", "400") // more than there is: it stops there, too
+			request = strings.ReplaceAll(request, "{{length}}", "400") // more than follows, so it stops there too
 			const name = "{{session}}"
 			at := strings.Index(request, name)
 			script, n := "", 0
@@ -77,13 +77,13 @@ func TestARequestThatStopsAnywhere(t *testing.T) {
 	}
 }
 
-// However small the pieces are in which requests come, each is answered as if it had come at once.
+// A request that comes in pieces, however small, is answered as if it had come at once.
 func TestRequestsThatDrip(t *testing.T) {
 	whole := raw(t, rawCall+"{{later}}{{later}}"+rawHead+"Content-Length: {{length}}\r\n\r\n"+kit.Ping+"{{end}}{{wait}}")[0]
 	require.Contains(t, whole, `"result":"done"`)
 	require.Contains(t, whole, `"id":"mine","result":{}`)
 	for size := range 40 {
-		at := func(s string) (out string) { // s in pieces, names whole
+		at := func(s string) (out string) { // s in pieces, with the placeholders whole
 			for part := range strings.SplitSeq(s, "{{session}}") {
 				if out != "" {
 					out += "{{session}}"
@@ -96,7 +96,7 @@ func TestRequestsThatDrip(t *testing.T) {
 			return out
 		}
 		if strings.Count(at(rawCall), "{{wait}}") > 280 {
-			continue // more than one script may do
+			continue // too many pieces for a script
 		}
 		got := raw(t, at(rawCall)+"{{later}}{{later}}"+rawHead+"Content-Length: {{length}}\r\n\r\n"+kit.Ping+"{{end}}{{wait}}")[0]
 		require.Equal(t, shape(whole), shape(got), "in pieces of %d", size+1)
@@ -105,12 +105,12 @@ func TestRequestsThatDrip(t *testing.T) {
 
 var chunkSize = regexp.MustCompile(`^[0-9a-f]{2,}\r$`)
 
-// shape is an answer without what is another each time.
+// shape returns answers without what differs each time: dates, ids, and which events leave in one chunk. raw has checked the chunks.
 func shape(answers string) string {
 	var b strings.Builder
 	for line := range strings.SplitSeq(answers, "\n") {
 		switch {
-		case strings.HasPrefix(line, "Date: "), strings.HasPrefix(line, "retry: "), chunkSize.MatchString(line):
+		case strings.HasPrefix(line, "Date: "), strings.HasPrefix(line, "retry: "), chunkSize.MatchString(line), line == "\r":
 		case strings.HasPrefix(line, "id: "):
 			b.WriteString(kit.ShortID(line[4:])[:1] + "\n")
 		default:
@@ -120,7 +120,7 @@ func shape(answers string) string {
 	return b.String()
 }
 
-// Requests that are sent before the answer to the one before are answered in their order, over one connection, a stream in between too.
+// Requests that are sent before the previous answer has come are answered in order on the connection, also with a stream in between.
 func TestPipelinedRequests(t *testing.T) {
 	ping := rawHead + "Content-Length: {{length}}\r\n\r\n" + kit.Ping + "{{end}}"
 	got := raw(t, ping+rawCall+ping+"PUT /mcp HTTP/1.1\r\nHost: localhost\r\n\r\n"+ping+"{{later}}{{later}}")[0]
@@ -132,7 +132,7 @@ func TestPipelinedRequests(t *testing.T) {
 	}
 }
 
-// What is behind a request that is refused before its body was read is never taken for another request.
+// The rest of a request that is refused before its body was read is never read as another request.
 func TestWhatIsBehindARefusedBody(t *testing.T) {
 	smuggled := "DELETE /mcp HTTP/1.1\r\nHost: localhost\r\nMcp-Session-Id: {{session}}\r\n\r\n"
 	for name, script := range map[string]string{

@@ -15,8 +15,8 @@ import (
 	"github.com/rejoin-mcp/rejoin/tests/internal/kit"
 )
 
-// Each refusal says what was wrong, with the request's id where there is one: without it the official Go client ends its session.
-// Invariant 7: it leaves nothing behind.
+// Each refusal says what was wrong, with the request's id if there is one: without the id the official Go client ends its session. Invariant 7:
+// it leaves nothing behind.
 func TestRefusalsSayWhyAndLeaveNothing(t *testing.T) {
 	kit.Bubble(t, func(t *testing.T) {
 		opened := 0
@@ -40,7 +40,7 @@ func TestRefusalsSayWhyAndLeaveNothing(t *testing.T) {
 				require.Equal(t, "GET, POST, DELETE", res.Header.Get("Allow"), test.Name)
 			}
 		}
-		kit.Elapse(time.Second) // net/http waits a little before it hangs up on a client that is still sending
+		kit.Elapse(time.Second) // net/http waits a little before it closes the connection of a client that still sends
 		after := c.Server().Stats()
 		require.EqualValues(t, len(kit.Refusals), after.Refused)
 		after.Refused = 0
@@ -48,11 +48,11 @@ func TestRefusalsSayWhyAndLeaveNothing(t *testing.T) {
 		require.Equal(t, 1, opened, "the app was asked for no session")
 		running := kit.Goroutines()
 		require.LessOrEqual(t, len(running), resting, strings.Join(running, "\n\n"))
-		c.Start("ping", nil).Result() // and the session lives
+		c.Start("ping", nil).Result() // the session still works
 	})
 }
 
-// A body whose length is not said is refused in the same way.
+// A body without a Content-Length is refused in the same way.
 func TestATooLargeBodyOfUnknownLength(t *testing.T) {
 	kit.Bubble(t, func(t *testing.T) {
 		c := rejointest.New(t, &kit.Fake{}, rejointest.Config{Server: rejoin.Config{MaxBodyBytes: 4096}})
@@ -63,15 +63,15 @@ func TestATooLargeBodyOfUnknownLength(t *testing.T) {
 			req := kit.Request(t, http.MethodPost, test.body)
 			req.ContentLength = -1
 			body, res := kit.ReadAll(t, c.Do(req))
-			require.Equal(t, test.want, fmt.Sprintf("%d %s", res.StatusCode, kit.Shape(body)))
+			require.Equal(t, test.want, fmt.Sprintf("%d %s", res.StatusCode, kit.MessageSummary(body)))
 		}
 	})
 }
 
-// Two values of a field that names one thing are refused; the same value twice is one.
+// Two different values of a field that may have only one are refused. The same value twice is accepted.
 func TestAmbiguousHeaders(t *testing.T) {
 	kit.Bubble(t, func(t *testing.T) {
-		app, next := kit.Puppets()
+		app, next := kit.ManualTools()
 		c := rejointest.New(t, app, rejointest.Config{})
 		c.CallTool("x", nil)
 		id := next().Session().ID()
@@ -83,7 +83,7 @@ func TestAmbiguousHeaders(t *testing.T) {
 			{"POST", kit.Ping, "Mcp-Session-Id", []string{id, "other"}, `400 error(-32600,"mine")`},
 			{"POST", kit.Ping, "Mcp-Session-Id", []string{id, id}, "200 result"},
 			{"POST", kit.Initialize, "Mcp-Session-Id", []string{id, "other"}, `400 error(-32600,"mine")`},
-			{"POST", kit.Ping, "Last-Event-Id", []string{"a", "b"}, "200 result"}, // it means nothing there
+			{"POST", kit.Ping, "Last-Event-Id", []string{"a", "b"}, "200 result"}, // the field has no meaning there
 			{"GET", "", "Mcp-Session-Id", []string{id, "other"}, `400 error(-32600,null)`},
 			{"GET", "", "Last-Event-Id", []string{"a", "b"}, `400 error(-32600,null)`},
 			{"DELETE", "", "Mcp-Session-Id", []string{id, "other"}, `400 error(-32600,null)`},
@@ -91,15 +91,15 @@ func TestAmbiguousHeaders(t *testing.T) {
 			req := kit.Request(t, test.method, test.body)
 			req.Header[test.name] = test.values
 			body, res := kit.ReadAll(t, c.Do(req))
-			require.Equal(t, test.want, fmt.Sprintf("%d %s", res.StatusCode, kit.Shape(body)), "%+v", test)
+			require.Equal(t, test.want, fmt.Sprintf("%d %s", res.StatusCode, kit.MessageSummary(body)), "%+v", test)
 		}
 	})
 }
 
-// What is accepted although a strict reader might not: another known version than the session's, none, types with parameters.
+// What is accepted although it is unusual: another known version than the session's, no version, types with parameters.
 func TestWhatIsAcceptedToo(t *testing.T) {
 	kit.Bubble(t, func(t *testing.T) {
-		app, next := kit.Puppets()
+		app, next := kit.ManualTools()
 		c := rejointest.New(t, app, rejointest.Config{})
 		for _, header := range [][]string{
 			{"Mcp-Protocol-Version", kit.Legacy},
@@ -113,21 +113,21 @@ func TestWhatIsAcceptedToo(t *testing.T) {
 			{"Origin", ""},
 		} {
 			body, res := kit.Post(t, c, kit.Ping, header...)
-			require.Equal(t, "200 result", fmt.Sprintf("%d %s", res.StatusCode, kit.Shape(body)), header)
+			require.Equal(t, "200 result", fmt.Sprintf("%d %s", res.StatusCode, kit.MessageSummary(body)), header)
 		}
 		body, res := kit.Post(t, c, `{"jsonrpc":"2.0","method":"notifications/x"}`, "Accept", "text/html")
 		require.Equal(t, http.StatusAccepted, res.StatusCode, "Accept is not looked at where there is no answer: %s", body)
 		body, res = kit.Post(t, c, `{"jsonrpc":"2.0","id":"nobody.1","result":{}}`, "Accept", "text/html")
 		require.Equal(t, http.StatusAccepted, res.StatusCode, "nor are answers that nobody waits for refused: %s", body)
 
-		// The session's rules were agreed on in initialize: a client that polls does so whatever its later headers say.
+		// Only initialize decides about the session: a client that polls does so with any later header.
 		res = c.Do(kit.Request(t, http.MethodPost, `{"jsonrpc":"2.0","id":"mine","method":"x"}`, "Mcp-Protocol-Version", kit.Legacy, "Accept", "text/event-stream"))
 		require.True(t, next().Resumable())
 		require.Equal(t, "text/event-stream", res.Header.Get("Content-Type"))
 	})
 }
 
-// Accept chooses the form of the answer.
+// Accept decides about the form of the answer.
 func TestAcceptChoosesTheForm(t *testing.T) {
 	kit.Bubble(t, func(t *testing.T) {
 		c := rejointest.New(t, kit.Tool(func(_ context.Context, h *rejoin.Handle) (any, error) {
@@ -135,22 +135,22 @@ func TestAcceptChoosesTheForm(t *testing.T) {
 		}), rejointest.Config{})
 		const call = `{"jsonrpc":"2.0","id":"mine","method":"x","params":{"_meta":{"progressToken":1}}}`
 		body, _ := kit.Post(t, c, call, "Accept", "application/json")
-		require.Equal(t, "result", kit.Shape(body), "progress is dropped where there is no stream")
+		require.Equal(t, "result", kit.MessageSummary(body), "progress is dropped where there is no stream")
 		body, _ = kit.Post(t, c, call, "Accept", "text/event-stream")
-		require.Equal(t, "primer@0 1:progress 2:result", kit.Events(body))
+		require.Equal(t, "primer@0 1:progress 2:result", kit.EventsSummary(body))
 		body, _ = kit.Post(t, c, call)
-		require.Equal(t, "primer@0 1:progress 2:result", kit.Events(body))
+		require.Equal(t, "primer@0 1:progress 2:result", kit.EventsSummary(body))
 		body, _ = kit.Post(t, c, kit.Ping, "Accept", "text/event-stream")
-		require.Equal(t, "primer@0 1:result", kit.Events(body))
+		require.Equal(t, "primer@0 1:result", kit.EventsSummary(body))
 	})
 }
 
-// A response that the server makes names no session, but that of initialize.
+// Only the response of initialize has a session id.
 func TestTheSessionIDIsNamedOnce(t *testing.T) {
 	kit.Bubble(t, func(t *testing.T) {
 		c := rejointest.New(t, &kit.Fake{}, rejointest.Config{})
 		body, res := kit.Post(t, c, kit.Initialize, "Mcp-Session-Id", "")
-		require.Equal(t, "result", kit.Shape(body))
+		require.Equal(t, "result", kit.MessageSummary(body))
 		require.Regexp(t, `^[!-~]{20,}$`, res.Header.Get("Mcp-Session-Id"))
 		_, res = kit.Post(t, c, kit.Ping)
 		require.Empty(t, res.Header.Get("Mcp-Session-Id"))
@@ -158,7 +158,7 @@ func TestTheSessionIDIsNamedOnce(t *testing.T) {
 	})
 }
 
-// The id of a request outlives it, so its length is limited.
+// The id of a request is kept after the request, so its length is limited.
 func TestTheLengthOfAnID(t *testing.T) {
 	kit.Bubble(t, func(t *testing.T) {
 		c := rejointest.New(t, kit.Tool(func(context.Context, *rejoin.Handle) (any, error) { return "done", nil }), rejointest.Config{})

@@ -17,8 +17,8 @@ import (
 	"github.com/rejoin-mcp/rejoin/tests/internal/kit"
 )
 
-// Ten thousand sessions, as many as there may be, fit into a gibibyte: each has called tools whose streams are kept for it, one in four has a call
-// parked, one in four listens over a connection of its own, with all that net/http needs for that.
+// Ten thousand sessions, the default maximum, fit into a gibibyte. Each has called tools whose streams are kept; one in four has a parked call,
+// and one in four reads the standalone stream over a connection of its own, with all that net/http needs for that.
 func TestTenThousandSessionsInAGibibyte(t *testing.T) {
 	kit.Bubble(t, func(t *testing.T) {
 		const sessions, most = 10_000 / min(kit.Fewer, 10), (1 << 30) / min(kit.Fewer, 10)
@@ -28,7 +28,7 @@ func TestTenThousandSessionsInAGibibyte(t *testing.T) {
 		served := make(chan error, 1)
 		go func() { served <- hs.Serve(lis) }()
 		resting := len(kit.Goroutines())
-		base := kit.InUse()
+		base := kit.MemoryInUse()
 		var ids []string
 		var conns []net.Conn
 		parked := 0
@@ -52,7 +52,7 @@ func TestTenThousandSessionsInAGibibyte(t *testing.T) {
 				conns = append(conns, listen(t, lis, id))
 			}
 		}
-		held := kit.InUse() - base
+		held := kit.MemoryInUse() - base
 		stats := s.Stats()
 		t.Logf("%d MiB in all, %d KiB for each session, %d goroutines", held>>20, held/sessions>>10, len(conns)*2)
 		require.Less(t, held, uint64(most))
@@ -60,7 +60,7 @@ func TestTenThousandSessionsInAGibibyte(t *testing.T) {
 		require.EqualValues(t, parked, stats.Parked)
 		require.EqualValues(t, len(conns), stats.Connections)
 		require.Zero(t, stats.Evicted, "nothing had to go for it")
-		for i, conn := range conns[:100] { // they are alive
+		for i, conn := range conns[:100] { // they still work
 			require.Equal(t, http.StatusOK, kit.ServeNow(s, kit.InSession(t, ids[1+4*i], kit.Ping)).Status)
 			r := kit.InSession(t, ids[1+4*i], `{"jsonrpc":"2.0","id":"now","method":"aside"}`)
 			go func() { _ = kit.ServeNow(s, r) }()
@@ -79,7 +79,7 @@ func TestTenThousandSessionsInAGibibyte(t *testing.T) {
 	})
 }
 
-// listen opens a session's own stream over a connection, without a goroutine at this end, and reads its beginning.
+// listen requests the standalone stream over a connection, without a goroutine on the client's side, and reads its beginning.
 func listen(t *testing.T, lis *kit.Pipes, session string) net.Conn {
 	t.Helper()
 	conn := lis.Dial()
@@ -89,7 +89,7 @@ func listen(t *testing.T, lis *kit.Pipes, session string) net.Conn {
 	return conn
 }
 
-// hear reads what comes up to the end of an event.
+// hear reads to the end of an event.
 func hear(t *testing.T, conn io.Reader) string {
 	t.Helper()
 	var all []byte
@@ -101,14 +101,12 @@ func hear(t *testing.T, conn io.Reader) string {
 	return string(all)
 }
 
-// busyApp lets each of its clients go, with something left to fetch.
+// busyApp closes the streams of its calls and leaves events to be fetched.
 type busyApp struct{}
 
 func (a busyApp) Open(_ *http.Request, s *rejoin.Session, _ []byte) (rejoin.AppSession, error) {
 	return busySession{s}, nil
 }
-
-func (busyApp) Modern() http.Handler { return nil }
 
 type busySession struct{ s *rejoin.Session }
 

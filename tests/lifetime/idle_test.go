@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"net/http"
-	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -17,28 +16,13 @@ import (
 	"github.com/rejoin-mcp/rejoin/tests/internal/kit"
 )
 
-// openAs opens a session as a user, who then says that it is there.
-func openAs(t *testing.T, s *rejoin.Server, user string) (id string, status int) {
-	t.Helper()
-	w := kit.ServeNow(s, kit.Request(t, http.MethodPost, kit.Initialize, "X-User", user))
-	if id = w.Header().Get("Mcp-Session-Id"); id != "" {
-		require.Equal(t, http.StatusAccepted, use(t, s, id, user))
-	}
-	return id, w.Status
-}
-
-// use sends a notification, and returns the status.
-func use(t *testing.T, s *rejoin.Server, id, user string) int {
-	t.Helper()
-	return kit.ServeNow(s, kit.InSession(t, id, `{"jsonrpc":"2.0","method":"notifications/x"}`, "X-User", user)).Status
-}
-
-// Where all sessions have spoken, the one that has been idle for longest makes room, if it has been for five minutes, and no other.
+// If all sessions have been used after initialize, a new session replaces the one that has been idle for longest, if that is at least five
+// minutes, and no other.
 func TestTheLongestIdleSessionMakesRoom(t *testing.T) {
 	kit.Bubble(t, func(t *testing.T) {
 		const most = 20
 		s := kit.NewServer(t, &kit.Fake{}, rejoin.Config{MaxSessions: most, KeepAlive: -1})
-		var ids []string // the one that was used last is the last
+		var ids []string // in the order of their last use
 		for range most {
 			ids = append(ids, kit.OpenReady(t, s))
 			kit.Elapse(time.Second)
@@ -69,46 +53,46 @@ func TestTheLongestIdleSessionMakesRoom(t *testing.T) {
 	})
 }
 
-// One in which something is open never makes room, however long nothing has happened in it, and is idle only from then on.
+// A session with a running call, an unfetched result, a reader or an open question is never replaced. Its idle time begins when that has ended.
 func TestASessionWithSomethingOpenMakesNoRoom(t *testing.T) {
-	for name, begin := range map[string]func(t *testing.T, s *rejoin.Server, id string, next func() *kit.Puppet) (end func()){
-		"a call runs": func(t *testing.T, s *rejoin.Server, id string, next func() *kit.Puppet) func() {
+	for name, begin := range map[string]func(t *testing.T, s *rejoin.Server, id string, next func() *kit.ManualTool) (end func()){
+		"a call runs": func(t *testing.T, s *rejoin.Server, id string, next func() *kit.ManualTool) func() {
 			w := kit.Serve(s, kit.InSession(t, id, kit.CallBody("1", "{}")))
 			tool := next()
-			require.Equal(t, "open", w.Story())
+			require.Equal(t, "open", w.Summary())
 			return func() { tool.Returns("x"); synctest.Wait() }
 		},
-		"a call runs, and its client is away": func(t *testing.T, s *rejoin.Server, id string, next func() *kit.Puppet) func() {
+		"a call runs, and its client is away": func(t *testing.T, s *rejoin.Server, id string, next func() *kit.ManualTool) func() {
 			w := kit.Serve(s, kit.InSession(t, id, kit.CallBody("1", "{}")))
 			tool := next()
 			require.NoError(t, tool.CloseStream(time.Hour))
-			require.Equal(t, "200 sse primer@0 retry ended", w.Story())
+			require.Equal(t, "200 sse primer@0 retry ended", w.Summary())
 			return func() {
 				tool.Returns("x")
 				synctest.Wait()
-				kit.Serve(s, inGet(t, id, "Last-Event-ID", kit.IDsIn(w)[0])).Story()
+				kit.Serve(s, inGet(t, id, "Last-Event-ID", kit.IDsIn(w)[0])).Summary()
 			}
 		},
-		"a result was not fetched": func(t *testing.T, s *rejoin.Server, id string, next func() *kit.Puppet) func() {
+		"a result was not fetched": func(t *testing.T, s *rejoin.Server, id string, next func() *kit.ManualTool) func() {
 			w := kit.Serve(s, kit.InSession(t, id, kit.CallBody("1", "{}")))
 			tool := next()
 			require.NoError(t, tool.CloseStream(0))
-			require.Equal(t, "200 sse primer@0 retry ended", w.Story())
+			require.Equal(t, "200 sse primer@0 retry ended", w.Summary())
 			tool.Returns("x")
 			synctest.Wait()
 			return func() {
-				require.Equal(t, "200 sse primer@0 1:result ended", kit.Serve(s, inGet(t, id, "Last-Event-ID", kit.IDsIn(w)[0])).Story())
+				require.Equal(t, "200 sse primer@0 1:result ended", kit.Serve(s, inGet(t, id, "Last-Event-ID", kit.IDsIn(w)[0])).Summary())
 			}
 		},
-		"a client listens": func(t *testing.T, s *rejoin.Server, id string, _ func() *kit.Puppet) func() {
+		"a client listens": func(t *testing.T, s *rejoin.Server, id string, _ func() *kit.ManualTool) func() {
 			ctx, cancel := context.WithCancel(t.Context())
-			require.Equal(t, "200 sse primer@0 open", kit.Serve(s, inGet(t, id).WithContext(ctx)).Story())
+			require.Equal(t, "200 sse primer@0 open", kit.Serve(s, inGet(t, id).WithContext(ctx)).Summary())
 			return func() { cancel(); synctest.Wait() }
 		},
-		"a client has to answer": func(t *testing.T, s *rejoin.Server, id string, next func() *kit.Puppet) func() {
+		"a client has to answer": func(t *testing.T, s *rejoin.Server, id string, next func() *kit.ManualTool) func() {
 			kit.Serve(s, kit.InSession(t, id, kit.CallBody("1", "{}")))
 			tool := next()
-			cancel := tool.Session().Ask(context.Background(), "ping", nil, func(json.RawMessage, error) {})
+			cancel := tool.Session().AskFunc(context.Background(), "ping", nil, func(json.RawMessage, error) {})
 			tool.Returns("x")
 			synctest.Wait()
 			return func() { cancel("enough") }
@@ -116,7 +100,7 @@ func TestASessionWithSomethingOpenMakesNoRoom(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			kit.Bubble(t, func(t *testing.T) {
-				app, next := kit.Puppets()
+				app, next := kit.ManualTools()
 				s := kit.NewServer(t, app, rejoin.Config{
 					MaxSessions: 1, KeepAlive: -1, SessionIdleTTL: -1, Policy: rejoin.Policy{StreamAfter: -1, AbandonAfter: -1, Retain: -1},
 				})
@@ -139,7 +123,7 @@ func TestASessionWithSomethingOpenMakesNoRoom(t *testing.T) {
 	}
 }
 
-// Those that never speak do not drive out those that do: they take half of the places at most, and each other's from then on.
+// Sessions that are never used after initialize do not replace those that are: they get at most half of the places, and then replace each other.
 func TestAFloodOfInitializeTakesNoPlaceOfOthers(t *testing.T) {
 	kit.Bubble(t, func(t *testing.T) {
 		const most = 200
@@ -160,8 +144,8 @@ func TestAFloodOfInitializeTakesNoPlaceOfOthers(t *testing.T) {
 	})
 }
 
-// A principal may hold as many sessions as there are places left. So one that opens all it can takes no place from another, and what it
-// opens beyond takes the place of its own.
+// A principal may have as many sessions as there are places left. So a principal that opens as many as it can takes no place from another, and
+// further sessions replace its own.
 func TestAPrincipalTakesNoPlaceOfOthers(t *testing.T) {
 	kit.Bubble(t, func(t *testing.T) {
 		const most = 100
@@ -204,7 +188,7 @@ func TestAPrincipalTakesNoPlaceOfOthers(t *testing.T) {
 	})
 }
 
-// Idle sessions are used, ended and replaced at the same moment. Who was answered stays, and there are never too many.
+// Idle sessions are used, deleted and replaced at the same moment. A session whose request was answered stays, and there are never too many.
 func TestIdleSessionsMakeRoomWhileTheyAreUsed(t *testing.T) {
 	const most = 40
 	for range max(2, 40/kit.Fewer) {
@@ -215,38 +199,17 @@ func TestIdleSessionsMakeRoomWhileTheyAreUsed(t *testing.T) {
 				ids = append(ids, kit.OpenReady(t, s))
 			}
 			kit.Elapse(10 * time.Minute)
-			start := make(chan struct{})
-			var opened, deleted atomic.Int64
-			back := make([]int, most)
+			var requests []*http.Request
 			for i, id := range ids {
-				came, fresh := kit.InSession(t, id, kit.CallBody(fmt.Sprint(i), "{}")), kit.Request(t, http.MethodPost, kit.Initialize)
+				r := kit.InSession(t, id, kit.CallBody(fmt.Sprint(i), "{}"))
 				if i%4 == 0 {
-					came = kit.InSession(t, id, "")
-					came.Method = http.MethodDelete
+					r = kit.InSession(t, id, "")
+					r.Method = http.MethodDelete
 				}
-				go func() {
-					<-start
-					if back[i] = kit.ServeNow(s, came).Status; back[i] == http.StatusNoContent {
-						deleted.Add(1)
-					}
-				}()
-				go func() {
-					<-start
-					if kit.ServeNow(s, fresh).Status == http.StatusOK {
-						opened.Add(1)
-					}
-				}()
+				requests = append(requests, r)
 			}
-			close(start)
-			synctest.Wait()
-			stayed := int64(0)
-			for i, id := range ids {
-				if back[i] == http.StatusOK {
-					stayed++
-					require.Equal(t, http.StatusAccepted, kit.Notify(t, s, id, "notifications/x"), "it was answered")
-				}
-			}
-			require.Equal(t, stayed+opened.Load(), s.Stats().Sessions)
+			_, stayed, opened := serveWithInitializes(t, s, ids, requests)
+			require.Equal(t, stayed+opened, s.Stats().Sessions)
 			require.LessOrEqual(t, s.Stats().Sessions, int64(most))
 			for s.Stats().Sessions < most {
 				_, refused := kit.Open(t, s)

@@ -12,8 +12,8 @@ import (
 	"github.com/rejoin-mcp/rejoin/tests/internal/kit"
 )
 
-// A client that is told 404 begins anew; told anything else it sends the same dead id for ever. So every id that is none of ours is unknown,
-// however it looks, on every verb, and initialize does not mind it.
+// A client that gets 404 opens a new session; with another error it would send the dead id for ever. So every id that the server does not know is
+// answered with 404, in any form and on every verb, and initialize ignores it.
 func TestEverySessionIDThatIsNotOursIsUnknown(t *testing.T) {
 	kit.Bubble(t, func(t *testing.T) {
 		s := kit.NewServer(t, &kit.Fake{}, rejoin.Config{MaxSessions: -1})
@@ -25,20 +25,20 @@ func TestEverySessionIDThatIsNotOursIsUnknown(t *testing.T) {
 		} {
 			for verb, r := range verbs(t) {
 				if verb == "batch" {
-					continue // of an older version
+					continue // only clients of older versions send it
 				}
 				r.Header.Set("Mcp-Session-Id", id)
-				require.Equal(t, "404 error(-32001,null) ended", kit.Serve(s, r).Story(), "%s, %s", name, verb)
+				require.Equal(t, "404 error(-32001,null) ended", kit.Serve(s, r).Summary(), "%s, %s", name, verb)
 			}
 			w := kit.Serve(s, kit.Request(t, http.MethodPost, kit.Initialize, "Mcp-Session-Id", id))
-			require.Equal(t, "200 result ended", w.Story(), name)
+			require.Equal(t, "200 result ended", w.Summary(), name)
 			require.NotEqual(t, mine, w.Head.Get("Mcp-Session-Id"))
 		}
-		require.Equal(t, "200 result ended", kit.Serve(s, kit.InSession(t, mine, kit.Ping)).Story())
+		require.Equal(t, "200 result ended", kit.Serve(s, kit.InSession(t, mine, kit.Ping)).Summary())
 	})
 }
 
-// A client may send initialize twice at once, with or without the id of a session, and each is judged for itself.
+// A client may send initialize twice at once, with or without the id of a session. Each is handled on its own.
 func TestInitializeTwiceAtOnce(t *testing.T) {
 	kit.Bubble(t, func(t *testing.T) {
 		var waiting []*rejoin.Call
@@ -64,25 +64,25 @@ func TestInitializeTwiceAtOnce(t *testing.T) {
 				kit.Accept(c)
 			}
 			waiting = nil
-			require.Equal(t, test.want, one.Story())
-			require.Equal(t, test.want, two.Story())
+			require.Equal(t, test.want, one.Summary())
+			require.Equal(t, test.want, two.Summary())
 			require.EqualValues(t, test.asked, s.Stats().Sessions-before)
 			if test.asked > 0 {
 				ids := []string{one.Head.Get("Mcp-Session-Id"), two.Head.Get("Mcp-Session-Id")}
 				require.NotEqual(t, ids[0], ids[1])
 				for _, id := range append(ids, mine) {
-					require.Equal(t, "200 result ended", kit.Serve(s, kit.InSession(t, id, kit.Ping)).Story())
+					require.Equal(t, "200 result ended", kit.Serve(s, kit.InSession(t, id, kit.Ping)).Summary())
 				}
 			}
 		}
 	})
 }
 
-// Clients that never say goodbye cost nothing when their time is over, and their ids are unknown; a call that runs keeps its session, though
-// nobody is connected.
+// Sessions that are never deleted cost nothing after their time, and their ids are unknown. A running call keeps its session, also without a
+// connection.
 func TestAThousandClientsThatNeverSayGoodbye(t *testing.T) {
 	kit.Bubble(t, func(t *testing.T) {
-		app, next := kit.Puppets()
+		app, next := kit.ManualTools()
 		store := kit.NewWatchedStore()
 		s := kit.NewServer(t, app, rejoin.Config{
 			SessionIdleTTL: 500 * time.Millisecond, Store: store, Policy: rejoin.Policy{Retry: time.Millisecond, Retain: time.Second},
@@ -99,16 +99,16 @@ func TestAThousandClientsThatNeverSayGoodbye(t *testing.T) {
 		call := kit.Serve(s, kit.InSession(t, busy, `{"jsonrpc":"2.0","id":1,"method":"x"}`))
 		tool := next()
 		require.NoError(t, tool.CloseStream(time.Millisecond))
-		require.Equal(t, "200 sse primer@0 retry ended", call.Story())
+		require.Equal(t, "200 sse primer@0 retry ended", call.Summary())
 		began := time.Now()
 		for i := range 1000 {
 			ids = append(ids, open())
-			if i%10 == 0 { // and some leave a result behind
+			if i%10 == 0 { // some leave a result behind
 				w := kit.Serve(s, kit.InSession(t, ids[i], `{"jsonrpc":"2.0","id":1,"method":"x"}`))
 				left := next()
 				require.NoError(t, left.CloseStream(0))
 				left.Returns("done")
-				require.Equal(t, "200 sse primer@0 retry ended", w.Story())
+				require.Equal(t, "200 sse primer@0 retry ended", w.Summary())
 			}
 		}
 		require.Zero(t, time.Since(began))
@@ -119,13 +119,13 @@ func TestAThousandClientsThatNeverSayGoodbye(t *testing.T) {
 		require.EqualValues(t, 1, stats.Parked)
 		require.Zero(t, stats.Connections+stats.StoredBytes)
 		for i, id := range ids {
-			require.Equal(t, "404 error(-32001,null) ended", kit.Serve(s, kit.InSession(t, id, kit.Ping)).Story(), i)
+			require.Equal(t, "404 error(-32001,null) ended", kit.Serve(s, kit.InSession(t, id, kit.Ping)).Summary(), i)
 		}
 		kit.Elapse(time.Second)
 		require.NoError(t, tool.Cause())
 		tool.Returns("done")
 		r := kit.Request(t, http.MethodGet, "", "Mcp-Session-Id", busy, "Last-Event-ID", kit.IDsIn(call)[0])
-		require.Equal(t, "200 sse primer@0 1:result ended", kit.Serve(s, r).Story())
+		require.Equal(t, "200 sse primer@0 1:result ended", kit.Serve(s, r).Summary())
 		kit.Elapse(3 * time.Second)
 		require.Zero(t, s.Stats().Sessions)
 		running := kit.Goroutines()
@@ -133,8 +133,8 @@ func TestAThousandClientsThatNeverSayGoodbye(t *testing.T) {
 	})
 }
 
-// Bodies of 5 MB are over the limit that nobody has configured: refused however they come, before there is a session, read no further
-// than the limit, and with the id, which has been read by then.
+// A body of 5 MB is over the default limit: it is refused, with and without a Content-Length, before a session is opened. It is read only up to the
+// limit, and the refusal has the id, which has come by then.
 func TestABodyOfFiveMegabytes(t *testing.T) {
 	const size = 5_000_000
 	kit.Bubble(t, func(t *testing.T) {
@@ -159,7 +159,7 @@ func TestABodyOfFiveMegabytes(t *testing.T) {
 				}}
 				w := kit.Serve(s, r)
 				kit.Elapse(time.Hour)
-				require.Equal(t, `413 error(-32600,"mine") ended`, w.Story(), name)
+				require.Equal(t, `413 error(-32600,"mine") ended`, w.Summary(), name)
 				require.LessOrEqual(t, read, 4<<20+1, name)
 			}
 		}
@@ -168,7 +168,7 @@ func TestABodyOfFiveMegabytes(t *testing.T) {
 	})
 }
 
-// pieces is a body.
+// pieces is a body that is made of a function.
 type pieces struct{ kit.ReaderFunc }
 
 func (pieces) Close() error { return nil }

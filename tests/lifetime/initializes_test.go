@@ -13,8 +13,8 @@ import (
 	"github.com/rejoin-mcp/rejoin/tests/internal/kit"
 )
 
-// Somebody opens sessions all day and never ends one. Those that never came back make room, none that did ever does, and what is held is what
-// MaxSessions sessions hold, however many there were.
+// A client opens sessions all the time and ends none. Sessions that were never used again are replaced, others never, and the server uses the
+// memory of MaxSessions sessions, however many there were.
 func TestTwoHundredThousandInitializesWithoutDelete(t *testing.T) {
 	kit.Bubble(t, func(t *testing.T) {
 		const (
@@ -23,7 +23,7 @@ func TestTwoHundredThousandInitializesWithoutDelete(t *testing.T) {
 			perSession        = 8 << 10
 		)
 		ended := 0
-		// Without SessionIdleTTL, for a bubble holds what a timer refers to, though it was stopped, until its time has come.
+		// Without SessionIdleTTL: a bubble keeps what a timer refers to until its time, also if the timer was stopped.
 		s := kit.NewServer(t, &kit.Fake{OnEnded: func(error) { ended++ }}, rejoin.Config{MaxSessions: most, SessionIdleTTL: -1, Logger: kit.QuietLogger()})
 		resting := len(kit.Goroutines())
 		base := kit.HeapAlloc()
@@ -69,7 +69,7 @@ func TestTwoHundredThousandInitializesWithoutDelete(t *testing.T) {
 	})
 }
 
-// A session that has ended leaves nothing, its timer included: this test has the time of others.
+// A session that has ended leaves nothing, not even its timer. This test runs in real time.
 func TestVeryManySessionsThatCameAndWent(t *testing.T) {
 	const n = 20_000 / kit.Fewer
 	s := kit.NewServer(t, &kit.Fake{}, rejoin.Config{MaxSessions: 1})
@@ -86,8 +86,8 @@ func TestVeryManySessionsThatCameAndWent(t *testing.T) {
 	require.EqualValues(t, n, s.Stats().Opened)
 }
 
-// What a session holds of its client's initialize is bounded: a client that sends much of clientInfo and capabilities is known by its name, and
-// by what it offers.
+// A session keeps little of its client's initialize: large parts of clientInfo and of the capabilities are left out, but not the client's name,
+// nor which capabilities it has.
 func TestASessionKeepsLittleOfClientInfo(t *testing.T) {
 	kit.Bubble(t, func(t *testing.T) {
 		const sessions = 20 / min(kit.Fewer, 4)

@@ -1,5 +1,4 @@
-// Package lifetime_test is about how long sessions and streams live, how many there may be, and what is left of them:
-// nothing.
+// Package lifetime_test tests how long sessions and streams live, how many there may be, and that nothing is left of them.
 package lifetime_test
 
 import (

@@ -17,11 +17,11 @@ import (
 	"github.com/rejoin-mcp/rejoin/tests/internal/kit"
 )
 
-// Clients rarely say goodbye. Whatever state their sessions are left in, after their time nothing of them is left: no session, stream,
-// connection, call or goroutine, no byte in the store, no memory.
+// Clients often do not delete their sessions. In whatever state they leave them, nothing is left after their time: no session, stream, connection,
+// call or goroutine, no byte in the store, no memory.
 func TestTenThousandSessionsThatWereLeft(t *testing.T) {
 	kit.Bubble(t, func(t *testing.T) {
-		const n = 10_000 // as many as there may be
+		const n = 10_000 // the default of MaxSessions
 		var mu sync.Mutex
 		ended, cancelled := 0, map[error]int{}
 		app := &leftApp{ended: func() {
@@ -38,7 +38,7 @@ func TestTenThousandSessionsThatWereLeft(t *testing.T) {
 		warm, _ := kit.Open(t, s)
 		r := kit.InSession(t, warm, "")
 		r.Method = http.MethodDelete
-		require.Equal(t, "204 ended", kit.Serve(s, r).Story())
+		require.Equal(t, "204 ended", kit.Serve(s, r).Summary())
 		resting := len(kit.Goroutines())
 		base := kit.HeapAlloc()
 
@@ -51,13 +51,13 @@ func TestTenThousandSessionsThatWereLeft(t *testing.T) {
 		require.EqualValues(t, n/5, stats.Parked)
 		require.EqualValues(t, n/5, stats.Connections, "of those that wait for the answer to initialize")
 		require.Positive(t, stats.StoredBytes)
-		require.Greater(t, len(kit.Goroutines()), 100) // as many as fit into the text of them
+		require.Greater(t, len(kit.Goroutines()), 100) // the text of the stacks has room for so many
 		peak := kit.HeapAlloc()
 
-		leave() // those are not even sessions yet
+		leave() // those clients have not even got a session
 		synctest.Wait()
 		require.EqualValues(t, n-n/5, s.Stats().Sessions)
-		// Until then nobody's time was over: the parked ones are abandoned after 10 minutes, and all are over after 30, or 30 from there.
+		// Parked calls are abandoned after 10 minutes. All sessions expire after 30 minutes, or 30 minutes after that.
 		kit.Elapse(29 * time.Minute)
 		require.EqualValues(t, n-n/5, s.Stats().Sessions)
 		require.Zero(t, s.Stats().Parked)
@@ -86,16 +86,16 @@ func leaveOne(waiting context.Context, t *testing.T, s *rejoin.Server, kind int)
 	t.Helper()
 	if kind == 4 {
 		r := kit.Request(t, http.MethodPost, strings.Replace(kit.Initialize, `"name":"t"`, `"name":"slow"`, 1)).WithContext(waiting)
-		require.Equal(t, "open", kit.Serve(s, r).Story(), "provisional: initialize is not answered")
+		require.Equal(t, "open", kit.Serve(s, r).Summary(), "provisional: initialize is not answered")
 		return
 	}
 	id, no := kit.Open(t, s)
 	require.Empty(t, no)
 	call := func(method string) string {
-		return kit.Serve(s, kit.InSession(t, id, `{"jsonrpc":"2.0","id":1,"method":"`+method+`"}`)).Story()
+		return kit.Serve(s, kit.InSession(t, id, `{"jsonrpc":"2.0","id":1,"method":"`+method+`"}`)).Summary()
 	}
 	switch kind {
-	case 0: // silent: it never came back after initialize
+	case 0: // it sends nothing after initialize
 	case 1:
 		require.Equal(t, "200 sse primer@0 retry ended", call("park"))
 	case 2:
@@ -106,7 +106,7 @@ func leaveOne(waiting context.Context, t *testing.T, s *rejoin.Server, kind int)
 	}
 }
 
-// leftApp leaves things behind.
+// leftApp is the app of those sessions.
 type leftApp struct {
 	ended     func()
 	cancelled func(error)
@@ -115,8 +115,6 @@ type leftApp struct {
 func (a *leftApp) Open(_ *http.Request, s *rejoin.Session, _ []byte) (rejoin.AppSession, error) {
 	return &leftSession{a, s}, nil
 }
-
-func (a *leftApp) Modern() http.Handler { return nil }
 
 type leftSession struct {
 	app *leftApp

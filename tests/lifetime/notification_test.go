@@ -12,8 +12,7 @@ import (
 	"github.com/rejoin-mcp/rejoin/tests/internal/kit"
 )
 
-// A notification's context ends with its session and not sooner, with that end as its cause, for whoever looks at it: directly, through a
-// context made of it, before the end or after it.
+// A notification's context ends when its session ends, and has the cause of that: directly, in a derived context, and if it is read only later.
 func TestTheContextOfANotificationEndsWithItsSession(t *testing.T) {
 	for name, end := range map[string]struct {
 		do    func(*rejointest.Client)

@@ -1,14 +1,11 @@
 package lifetime_test
 
 import (
-	"context"
 	"encoding/json"
 	"fmt"
 	"net/http"
 	"strings"
-	"sync/atomic"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/require"
@@ -17,20 +14,12 @@ import (
 	"github.com/rejoin-mcp/rejoin/tests/internal/kit"
 )
 
-const full = `503 error(-32000,"mine") ended`
-
-// inGet is a GET of a session, to be served without a network.
-func inGet(t *testing.T, session string, header ...string) *http.Request {
-	t.Helper()
-	return kit.Request(t, http.MethodGet, "", append([]string{"Accept", "text/event-stream", "Mcp-Session-Id", session}, header...)...)
-}
-
-// Whatever a client does after initialize keeps its session from making room for another for five minutes, also when it never sends
-// initialized. What is refused is nothing that it did.
+// A request of a client after initialize protects its session from being replaced for five minutes, also if the client never sends initialized. A
+// refused request does not.
 func TestWhoHasComeBackNeverMakesRoom(t *testing.T) {
 	post := func(body string) func(*testing.T, *rejoin.Server, string) string {
 		return func(t *testing.T, s *rejoin.Server, id string) string {
-			return kit.Serve(s, kit.InSession(t, id, body)).Story()
+			return kit.Serve(s, kit.InSession(t, id, body)).Summary()
 		}
 	}
 	for name, test := range map[string]struct {
@@ -49,52 +38,40 @@ func TestWhoHasComeBackNeverMakesRoom(t *testing.T) {
 		"a batch of requests":  {post("[" + kit.CallBody("1", "{}") + "]"), "200 [result] ended", true},
 		"a batch without any":  {post(`[{"jsonrpc":"2.0","method":"notifications/x"}]`), "202 ended", true},
 		"an unknown version": {func(t *testing.T, s *rejoin.Server, id string) string {
-			return kit.Serve(s, kit.InSession(t, id, kit.Ping, "Mcp-Protocol-Version", "x")).Story()
+			return kit.Serve(s, kit.InSession(t, id, kit.Ping, "Mcp-Protocol-Version", "x")).Summary()
 		}, `400 error(-32600,"mine") ended`, false},
 		"a GET": {func(t *testing.T, s *rejoin.Server, id string) string { return listenFor(t, s, id) }, "200 sse comment", true},
 		"a GET that is refused": {func(t *testing.T, s *rejoin.Server, id string) string {
-			return kit.Serve(s, inGet(t, id, "Last-Event-ID", "AAAAAAAAAAAAAAAAAAAAAA.0")).Story()
+			return kit.Serve(s, inGet(t, id, "Last-Event-ID", "AAAAAAAAAAAAAAAAAAAAAA.0")).Summary()
 		}, "400 error(-32600,null) unknown ended", false},
 		"no JSON": {post("{"), "400 error(-32700,null) ended", false},
 		"another's request": {func(t *testing.T, s *rejoin.Server, id string) string {
-			return kit.Serve(s, kit.InSession(t, id, kit.Ping, "X-User", "bob")).Story()
+			return kit.Serve(s, kit.InSession(t, id, kit.Ping, "X-User", "bob")).Summary()
 		}, "404 error(-32001,null) ended", false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			kit.Bubble(t, func(t *testing.T) {
 				s := kit.NewServer(t, &kit.Fake{}, rejoin.Config{MaxSessions: 1, Principal: kit.ByUser, KeepAlive: -1})
 				w := kit.Serve(s, kit.Request(t, http.MethodPost, strings.Replace(kit.Initialize, kit.Polling, kit.Batches, 1)))
-				require.Equal(t, "200 result ended", w.Story())
+				require.Equal(t, "200 result ended", w.Summary())
 				id := w.Head.Get("Mcp-Session-Id")
 				require.Equal(t, test.want, test.do(t, s, id))
 				kit.Elapse(5*time.Minute - time.Nanosecond)
 				_, refused := kit.Open(t, s)
 				if test.stays {
 					require.Equal(t, full, refused)
-					require.Equal(t, "200 result ended", kit.Serve(s, kit.InSession(t, id, kit.Ping)).Story())
+					require.Equal(t, "200 result ended", kit.Serve(s, kit.InSession(t, id, kit.Ping)).Summary())
 					return
 				}
 				require.Empty(t, refused)
-				require.Equal(t, "404 error(-32001,null) ended", kit.Serve(s, kit.InSession(t, id, kit.Ping)).Story())
+				require.Equal(t, "404 error(-32001,null) ended", kit.Serve(s, kit.InSession(t, id, kit.Ping)).Summary())
 			})
 		})
 	}
 }
 
-// listenFor opens the standalone stream for a while.
-func listenFor(t *testing.T, s *rejoin.Server, id string) string {
-	t.Helper()
-	r := inGet(t, id)
-	ctx, cancel := context.WithCancel(t.Context())
-	w := kit.Serve(s, r.WithContext(ctx))
-	story := strings.TrimSuffix(w.Story(), " open")
-	cancel()
-	synctest.Wait()
-	return story
-}
-
-// One in which something happens makes no room either, although its client has not come back: its initialize is still being answered, or
-// the app has asked something. The next one does.
+// A session whose client has not come back is not replaced while its initialize is being answered, or while the app waits for an answer. The next
+// one is replaced.
 func TestABusySessionMakesNoRoom(t *testing.T) {
 	kit.Bubble(t, func(t *testing.T) {
 		var answer func(json.RawMessage, error)
@@ -105,7 +82,7 @@ func TestABusySessionMakesNoRoom(t *testing.T) {
 		app.OnOpen = func(_ *http.Request, n *rejoin.Session) (rejoin.AppSession, error) {
 			if sessions++; sessions == 2 {
 				answer = func(json.RawMessage, error) { answers++ }
-				n.Ask(t.Context(), "roots/list", nil, answer)
+				n.AskFunc(t.Context(), "roots/list", nil, answer)
 			}
 			return app, nil
 		}
@@ -118,7 +95,7 @@ func TestABusySessionMakesNoRoom(t *testing.T) {
 		}
 		s := kit.NewServer(t, app, rejoin.Config{MaxSessions: 3, KeepAlive: -1, Policy: rejoin.Policy{MaxRuntime: -1}})
 		initializing := kit.Serve(s, kit.Request(t, http.MethodPost, kit.Initialize))
-		require.Equal(t, "open", initializing.Story())
+		require.Equal(t, "open", initializing.Summary())
 		asking, refused := kit.Open(t, s)
 		require.Empty(t, refused)
 		silent, refused := kit.Open(t, s)
@@ -131,7 +108,7 @@ func TestABusySessionMakesNoRoom(t *testing.T) {
 		_, refused = kit.Open(t, s)
 		require.Equal(t, full, refused)
 		close(slow)
-		require.Equal(t, "200 result ended", initializing.Story())
+		require.Equal(t, "200 result ended", initializing.Summary())
 		require.Zero(t, answers)
 		_, refused = kit.Open(t, s)
 		require.Empty(t, refused, "in place of the first, which was answered, and never spoke")
@@ -140,7 +117,8 @@ func TestABusySessionMakesNoRoom(t *testing.T) {
 	})
 }
 
-// Clients come back in the moment in which others take their room. Who was answered stays, and there are never too many.
+// Clients come back at the moment at which others replace their sessions. A session whose request was answered stays, and there are never too
+// many.
 func TestRoomIsMadeWhileClientsComeBack(t *testing.T) {
 	const most = 50
 	for range max(1, 40/kit.Fewer) {
@@ -153,33 +131,17 @@ func TestRoomIsMadeWhileClientsComeBack(t *testing.T) {
 				ids = append(ids, id)
 			}
 			kit.Elapse(time.Minute)
-			start := make(chan struct{})
-			var opened atomic.Int64
-			back := make([]int, most)
+			var requests []*http.Request
 			for i, id := range ids {
-				came := kit.InSession(t, id, kit.CallBody(fmt.Sprint(i), "{}"))
-				came.Header.Set("Accept", "application/json, text/event-stream")
-				fresh := kit.Request(t, http.MethodPost, kit.Initialize)
-				go func() { <-start; back[i] = kit.ServeNow(s, came).Status }()
-				go func() {
-					<-start
-					if kit.ServeNow(s, fresh).Status == http.StatusOK {
-						opened.Add(1)
-					}
-				}()
+				r := kit.InSession(t, id, kit.CallBody(fmt.Sprint(i), "{}"))
+				r.Header.Set("Accept", "application/json, text/event-stream")
+				requests = append(requests, r)
 			}
-			close(start)
-			synctest.Wait()
-			stayed := int64(0)
-			for i, id := range ids {
-				if back[i] == http.StatusOK {
-					stayed++
-					require.Equal(t, http.StatusAccepted, kit.Notify(t, s, id, "notifications/x"), "it was answered")
-					continue
-				}
-				require.Equal(t, http.StatusNotFound, back[i])
+			statuses, stayed, opened := serveWithInitializes(t, s, ids, requests)
+			for _, status := range statuses {
+				require.Contains(t, []int{http.StatusOK, http.StatusNotFound}, status)
 			}
-			require.Equal(t, int64(most), stayed+opened.Load())
+			require.Equal(t, int64(most), stayed+opened)
 			require.EqualValues(t, most, s.Stats().Sessions)
 		})
 	}

@@ -13,8 +13,8 @@ import (
 	"github.com/rejoin-mcp/rejoin/tests/internal/kit"
 )
 
-// lasts requires that something holds for so long from now and no longer: to the instant, with a slack of a nanosecond. More allows
-// for what the wire rounds: a retry is told in milliseconds.
+// lasts requires that holds returns true for d from now, and false after that. slack is for values that are rounded on the way, such as a retry in
+// milliseconds.
 func lasts(t *testing.T, d, slack time.Duration, what string, holds func() bool) {
 	t.Helper()
 	kit.Elapse(d - slack)
@@ -28,48 +28,48 @@ func lasts(t *testing.T, d, slack time.Duration, what string, holds func() bool)
 	require.False(t, holds(), "%s: it should have ended by now", what)
 }
 
-// What a session's time counts from: the last thing that its client did, or was told to do. What is refused at the door, or comes from
-// others, or is said by the server, is no sign of life.
+// What the idle time of a session counts from: the last thing that its client did, or was told to do. Requests that are refused before their
+// session is looked at, requests of other users, and what the server sends do not count.
 func TestWhatKeepsASession(t *testing.T) {
 	const (
 		ttl   = 10 * time.Minute
-		after = 5 * time.Minute // of silence, it happens
+		after = 5 * time.Minute // the action happens after this time
 	)
 	for name, test := range map[string]struct {
-		do   func(t *testing.T, c *rejointest.Client, next func() *kit.Puppet)
-		more time.Duration // from the end of do on
+		do   func(t *testing.T, c *rejointest.Client, next func() *kit.ManualTool)
+		more time.Duration // how long the session lives after do
 	}{
-		"nothing": {func(*testing.T, *rejointest.Client, func() *kit.Puppet) {}, ttl - after},
-		"a request": {func(_ *testing.T, c *rejointest.Client, _ func() *kit.Puppet) {
+		"nothing": {func(*testing.T, *rejointest.Client, func() *kit.ManualTool) {}, ttl - after},
+		"a request": {func(_ *testing.T, c *rejointest.Client, _ func() *kit.ManualTool) {
 			c.Start("ping", nil).Result()
 		}, ttl},
-		"a notification": {func(_ *testing.T, c *rejointest.Client, _ func() *kit.Puppet) {
+		"a notification": {func(_ *testing.T, c *rejointest.Client, _ func() *kit.ManualTool) {
 			c.Notify("notifications/x", nil)
 		}, ttl},
-		"a cancellation of nothing": {func(_ *testing.T, c *rejointest.Client, _ func() *kit.Puppet) {
+		"a cancellation of nothing": {func(_ *testing.T, c *rejointest.Client, _ func() *kit.ManualTool) {
 			c.Notify("notifications/cancelled", map[string]int{"requestId": 77})
 		}, ttl},
-		"an answer to nothing": {func(t *testing.T, c *rejointest.Client, _ func() *kit.Puppet) {
+		"an answer to nothing": {func(t *testing.T, c *rejointest.Client, _ func() *kit.ManualTool) {
 			_, res := kit.Post(t, c, `{"jsonrpc":"2.0","id":"nobody.1","result":{}}`)
 			require.Equal(t, http.StatusAccepted, res.StatusCode)
 		}, ttl},
-		"a poll that is refused": {func(t *testing.T, c *rejointest.Client, _ func() *kit.Puppet) {
+		"a poll that is refused": {func(t *testing.T, c *rejointest.Client, _ func() *kit.ManualTool) {
 			require.Equal(t, "400 error(-32600,null) unknown", kit.Get(t, c, "Last-Event-ID", "AAAAAAAAAAAAAAAAAAAAAA.0"))
 		}, ttl},
-		"an open connection": {func(_ *testing.T, c *rejointest.Client, _ func() *kit.Puppet) {
+		"an open connection": {func(_ *testing.T, c *rejointest.Client, _ func() *kit.ManualTool) {
 			listen := c.Listen()
 			kit.Elapse(7 * ttl)
 			listen.Cut()
-		}, ttl + time.Second}, // it is due back in a second
-		"a connection that was let go": {func(t *testing.T, c *rejointest.Client, next func() *kit.Puppet) {
+		}, ttl + time.Second}, // it is due in a second
+		"a connection that was let go": {func(t *testing.T, c *rejointest.Client, next func() *kit.ManualTool) {
 			listen := c.Listen()
 			c.CallTool("x", nil)
 			tool := next()
 			require.NoError(t, tool.CloseStandaloneStream(time.Hour))
 			tool.Returns("done")
-			kit.Elapse(listen.WaitClosed()) // not missing before it was told to be back
+			kit.Elapse(listen.WaitClosed()) // until the client is due
 		}, ttl},
-		"a call that runs": {func(_ *testing.T, c *rejointest.Client, next func() *kit.Puppet) {
+		"a call that runs": {func(_ *testing.T, c *rejointest.Client, next func() *kit.ManualTool) {
 			call := c.CallTool("x", nil)
 			tool := next()
 			kit.Elapse(time.Second)
@@ -77,33 +77,33 @@ func TestWhatKeepsASession(t *testing.T) {
 			kit.Elapse(7 * ttl)
 			tool.Returns("done")
 		}, ttl},
-		"a call that nobody can reach": {func(_ *testing.T, c *rejointest.Client, next func() *kit.Puppet) {
+		"a call that nobody can reach": {func(_ *testing.T, c *rejointest.Client, next func() *kit.ManualTool) {
 			c.CallTool("x", nil).Cut()
 			kit.Elapse(7 * ttl)
 			next().Returns("done")
 		}, ttl},
-		"a plain answer that takes long": {func(_ *testing.T, c *rejointest.Client, next func() *kit.Puppet) {
+		"a plain answer that takes long": {func(_ *testing.T, c *rejointest.Client, next func() *kit.ManualTool) {
 			call := c.CallTool("json", nil)
 			kit.Elapse(7 * ttl)
 			next().Returns("done")
 			call.Result()
 		}, ttl},
-		"a response that waits": {func(t *testing.T, c *rejointest.Client, next func() *kit.Puppet) {
+		"a response that waits": {func(t *testing.T, c *rejointest.Client, next func() *kit.ManualTool) {
 			call := c.CallTool("x", nil)
 			tool := next()
 			kit.Elapse(time.Second)
 			call.Cut()
 			tool.Returns("done")
-			kit.Elapse(time.Second) // due back
+			kit.Elapse(time.Second) // until the client is due
 		}, ttl},
-		"a refusal at the door": {func(t *testing.T, c *rejointest.Client, _ func() *kit.Puppet) {
+		"a refusal at the door": {func(t *testing.T, c *rejointest.Client, _ func() *kit.ManualTool) {
 			for _, header := range [][]string{{"Content-Type", "text/plain"}, {"Accept", "text/html"}, {"Mcp-Protocol-Version", "x"}, {"Origin", "http://evil.example"}} {
 				_, res := kit.Post(t, c, kit.Ping, header...)
 				require.GreaterOrEqual(t, res.StatusCode, 400)
 			}
 			require.Equal(t, "400 error(-32600,null) unknown", kit.Get(t, c, "Last-Event-ID", "garbage"))
 		}, ttl - after},
-		"somebody else's requests": {func(t *testing.T, c *rejointest.Client, _ func() *kit.Puppet) {
+		"somebody else's requests": {func(t *testing.T, c *rejointest.Client, _ func() *kit.ManualTool) {
 			for _, method := range []string{"POST", "GET", "DELETE"} {
 				_, res := kit.ReadAll(t, c.Do(kit.Request(t, method, kit.Ping, "X-User", "bob")))
 				require.Equal(t, http.StatusNotFound, res.StatusCode)
@@ -112,21 +112,21 @@ func TestWhatKeepsASession(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			kit.Bubble(t, func(t *testing.T) {
-				app, next := kit.Puppets()
+				app, next := kit.ManualTools()
 				var session *rejoin.Session
 				c := rejointest.New(t, opening(app, func(s *rejoin.Session) { session = s }), rejointest.Config{Server: rejoin.Config{
 					SessionIdleTTL: ttl, KeepAlive: -1, Principal: kit.ByUser,
 					Policy: rejoin.Policy{AbandonAfter: -1},
 					PolicyFor: func(r rejoin.RequestInfo, p rejoin.Policy) rejoin.Policy {
 						if r.Name == "json" {
-							p.Mode = rejoin.JSON
+							p.Mode = rejoin.ModeJSON
 						}
 						return p
 					},
 				}})
 				kit.Elapse(after)
 				test.do(t, c, next)
-				// What the server says to nobody is no sign of its client.
+				// What the server sends without a reader does not count.
 				kit.Elapse(time.Minute)
 				require.NoError(t, session.Notify(t.Context(), "notifications/x", nil))
 				slack := time.Nanosecond
@@ -142,7 +142,7 @@ func TestWhatKeepsASession(t *testing.T) {
 	}
 }
 
-// opening tells of the sessions that an app is given.
+// opening calls seen with the sessions that an app opens.
 func opening(app rejoin.App, seen func(*rejoin.Session)) rejoin.App {
 	return &kit.Fake{OnOpen: func(r *http.Request, s *rejoin.Session) (rejoin.AppSession, error) {
 		seen(s)
@@ -150,10 +150,10 @@ func opening(app rejoin.App, seen func(*rejoin.Session)) rejoin.App {
 	}}
 }
 
-// Off is off.
+// A negative SessionIdleTTL means that sessions do not expire.
 func TestLifetimesThatAreOff(t *testing.T) {
 	kit.Bubble(t, func(t *testing.T) {
-		app, next := kit.Puppets()
+		app, next := kit.ManualTools()
 		c := rejointest.New(t, app, rejointest.Config{Patience: 1e5 * time.Hour, Server: rejoin.Config{
 			SessionIdleTTL: -1, KeepAlive: -1, Policy: rejoin.Policy{AbandonAfter: -1, MaxRuntime: -1, Retain: -1, CloseAfter: -1, StreamAfter: time.Millisecond},
 		}})

@@ -17,14 +17,13 @@ import (
 	"github.com/rejoin-mcp/rejoin/tests/internal/kit"
 )
 
-// Where there are as many sessions as there may be, one makes room whose client has never come back after initialize, if it had 30 seconds
-// to do so: the oldest of them; or else the one that has been idle for longest, if that is five minutes.
+// If there are MaxSessions sessions, a new one replaces the oldest session whose client has not come back within 30 seconds after initialize, or
+// else the session that has been idle for longest, if that is at least five minutes.
 func TestMaxSessions(t *testing.T) {
 	kit.Bubble(t, func(t *testing.T) {
 		var ended []error
 		app := &kit.Fake{OnEnded: func(cause error) { ended = append(ended, cause) }}
 		s := kit.NewServer(t, app, rejoin.Config{MaxSessions: 3})
-		const full = `503 error(-32000,"mine") ended`
 		var ids []string
 		open := func() {
 			id, refused := kit.Open(t, s)
@@ -41,7 +40,7 @@ func TestMaxSessions(t *testing.T) {
 		require.Equal(t, full, refused, "all are younger than 30 s")
 		require.Empty(t, ended, "the app was asked for nothing")
 		kit.Elapse(2 * time.Second)
-		open() // in place of the second, which said nothing
+		open() // it replaces the second one, whose client sent nothing
 		require.Equal(t, []error{rejoin.ErrSessionEnded}, ended)
 		require.Equal(t, http.StatusNotFound, kit.Notify(t, s, ids[1], "notifications/x"))
 		require.Equal(t, http.StatusAccepted, kit.Notify(t, s, ids[0], "notifications/x"))
@@ -53,15 +52,15 @@ func TestMaxSessions(t *testing.T) {
 		require.EqualValues(t, 3, s.Stats().Sessions)
 		r := kit.InSession(t, ids[0], "")
 		r.Method = http.MethodDelete
-		require.Equal(t, "204 ended", kit.Serve(s, r).Story())
+		require.Equal(t, "204 ended", kit.Serve(s, r).Summary())
 		open()
 	})
 }
 
-// A session is its user's: to others it does not exist, on any verb. They learn no more than of one that never was.
+// A session belongs to its user. For other users it does not exist, on any verb, and is answered like an unknown session.
 func TestASessionAnswersOnlyToItsUser(t *testing.T) {
 	kit.Bubble(t, func(t *testing.T) {
-		app, next := kit.Puppets()
+		app, next := kit.ManualTools()
 		c := rejointest.New(t, app, rejointest.Config{
 			Header: http.Header{"X-User": {"ann"}},
 			Server: rejoin.Config{Principal: func(r *http.Request) string { return r.Header.Get("X-User") }},
@@ -93,10 +92,10 @@ func TestASessionAnswersOnlyToItsUser(t *testing.T) {
 	})
 }
 
-// MaxConcurrent bounds what a session has in flight: parked calls count, and answered ones do not.
+// MaxConcurrent limits the requests in flight of a session. Parked calls count, answered ones do not.
 func TestMaxConcurrent(t *testing.T) {
 	kit.Bubble(t, func(t *testing.T) {
-		app, next := kit.Puppets()
+		app, next := kit.ManualTools()
 		c := rejointest.New(t, app, rejointest.Config{Server: rejoin.Config{MaxConcurrent: 2}})
 		first := c.CallTool("x", nil)
 		t1 := next()
@@ -117,10 +116,10 @@ func TestMaxConcurrent(t *testing.T) {
 	})
 }
 
-// What a session can do after its end: nothing, and without harm.
+// After its end a session can do nothing, and calling it does no harm.
 func TestASessionAfterItsEnd(t *testing.T) {
 	kit.Bubble(t, func(t *testing.T) {
-		app, next := kit.Puppets()
+		app, next := kit.ManualTools()
 		c := rejointest.New(t, app, rejointest.Config{})
 		c.CallTool("x", nil)
 		tool := next()
@@ -144,7 +143,7 @@ func TestASessionAfterItsEnd(t *testing.T) {
 		require.ErrorIs(t, tool.Cause(), rejoin.ErrSessionEnded)
 		require.ErrorIs(t, s.Notify(tool.Ctx, "notifications/x", nil), rejoin.ErrSessionEnded)
 		require.ErrorIs(t, tool.Notify("notifications/x", nil), rejoin.ErrSessionEnded)
-		require.ErrorIs(t, tool.Request(t.Context(), "roots/list", nil, nil), rejoin.ErrSessionEnded)
+		require.ErrorIs(t, tool.Ask(t.Context(), "roots/list", nil, nil), rejoin.ErrSessionEnded)
 		require.ErrorIs(t, tool.CloseStream(0), rejoin.ErrEnded)
 		require.ErrorIs(t, tool.CloseStandaloneStream(0), rejoin.ErrEnded)
 		require.ErrorIs(t, s.SaveState(nil), rejoin.ErrSessionEnded)
@@ -156,10 +155,10 @@ func TestASessionAfterItsEnd(t *testing.T) {
 	})
 }
 
-// What is sent in the context of another session's call goes to the session's own stream.
+// A message that is sent with the context of another session's call goes to the standalone stream.
 func TestNotifyInAnotherSessionsContext(t *testing.T) {
 	kit.Bubble(t, func(t *testing.T) {
-		app, next := kit.Puppets()
+		app, next := kit.ManualTools()
 		one, two := rejointest.New(t, app, rejointest.Config{}), rejointest.New(t, app, rejointest.Config{})
 		call := one.CallTool("x", nil)
 		a := next()
@@ -172,17 +171,17 @@ func TestNotifyInAnotherSessionsContext(t *testing.T) {
 	})
 }
 
-// A state that is a function is asked for when it is needed and not before, without a lock, and after the end too.
+// A state that is a function is called only when it is needed, without a lock, and also after the end.
 func TestAStateThatIsAFunction(t *testing.T) {
 	kit.Bubble(t, func(t *testing.T) {
-		app, next := kit.Puppets()
+		app, next := kit.ManualTools()
 		c := rejointest.New(t, app, rejointest.Config{})
 		c.CallTool("x", nil)
 		s := next().Session()
 		asked := 0
 		state := func() []byte {
 			asked++
-			_ = s.Version() // it would wait for ever for a lock that is held
+			_ = s.Version() // with a held lock this would wait for ever
 			return []byte(strconv.Itoa(asked))
 		}
 		for range 1000 {

@@ -15,7 +15,7 @@ import (
 	"github.com/rejoin-mcp/rejoin/tests/internal/kit"
 )
 
-// verbs are all that a client can ask of a session.
+// verbs has a request of each kind that a client can send in a session.
 func verbs(t *testing.T) map[string]*http.Request {
 	t.Helper()
 	return map[string]*http.Request{
@@ -32,14 +32,14 @@ func verbs(t *testing.T) map[string]*http.Request {
 
 // Transports, "session management" 3, 2025-11-25.
 func TestATerminatedSessionIsNotFoundByAnyVerb(t *testing.T) {
-	for name, end := range map[string]func(*rejointest.Client, *kit.Puppet){
-		"by the client":   func(c *rejointest.Client, _ *kit.Puppet) { c.Delete() },
-		"by the app":      func(_ *rejointest.Client, tool *kit.Puppet) { tool.Session().End(nil) },
-		"by the operator": func(c *rejointest.Client, tool *kit.Puppet) { _ = c.Server().EndSession(tool.Session().Ref()) },
+	for name, end := range map[string]func(*rejointest.Client, *kit.ManualTool){
+		"by the client":   func(c *rejointest.Client, _ *kit.ManualTool) { c.Delete() },
+		"by the app":      func(_ *rejointest.Client, tool *kit.ManualTool) { tool.Session().End(nil) },
+		"by the operator": func(c *rejointest.Client, tool *kit.ManualTool) { _ = c.Server().EndSession(tool.Session().Ref()) },
 	} {
 		t.Run(name, func(t *testing.T) {
 			kit.Bubble(t, func(t *testing.T) {
-				app, next := kit.Puppets()
+				app, next := kit.ManualTools()
 				c := rejointest.New(t, app, rejointest.Config{Version: kit.Batches})
 				c.CallTool("x", nil)
 				end(c, next())
@@ -69,7 +69,7 @@ func TestAForeignOriginIsForbiddenOnEveryVerb(t *testing.T) {
 	})
 }
 
-// Transports, "session management" 1, 2025-11-25: unique, from a source that cannot be guessed, and of visible ASCII alone.
+// Transports, "session management" 1, 2025-11-25: unique, from a secure source, and only visible ASCII.
 func TestSessionIDsAreUniqueAndVisible(t *testing.T) {
 	kit.Bubble(t, func(t *testing.T) {
 		s := kit.NewServer(t, &kit.Fake{}, rejoin.Config{})
@@ -90,14 +90,14 @@ func TestSessionIDsAreUniqueAndVisible(t *testing.T) {
 	})
 }
 
-// Transports, "protocol version header", 2025-11-25: what the session agreed on is the other way to identify the version.
+// Transports, "protocol version header", 2025-11-25: without the header, the version is the one of the session.
 func TestWithoutAVersionTheSessionsHolds(t *testing.T) {
 	for version, want := range map[string]string{kit.Polling: "400 error(-32600,null)", kit.Legacy: "400 error(-32600,null)", kit.Batches: "200 [result]"} {
 		kit.Bubble(t, func(t *testing.T) {
-			app, next := kit.Puppets()
+			app, next := kit.ManualTools()
 			c := rejointest.New(t, app, rejointest.Config{Version: version})
 			body, res := kit.Post(t, c, "["+kit.Ping+"]", "Mcp-Protocol-Version", "")
-			require.Equal(t, want, fmt.Sprintf("%d %s", res.StatusCode, kit.Shape(body)), "batches are of 2025-03-26 alone")
+			require.Equal(t, want, fmt.Sprintf("%d %s", res.StatusCode, kit.MessageSummary(body)), "batches are of 2025-03-26 alone")
 			res = c.Do(kit.Request(t, http.MethodPost, `{"jsonrpc":"2.0","id":"mine","method":"x"}`, "Mcp-Protocol-Version", "", "Accept", "text/event-stream"))
 			require.Equal(t, http.StatusOK, res.StatusCode)
 			require.Equal(t, version == kit.Polling, next().Resumable())
@@ -105,15 +105,15 @@ func TestWithoutAVersionTheSessionsHolds(t *testing.T) {
 	}
 }
 
-// withID is an event, on the wire.
+// withID matches an event on the wire that has an id.
 var withID = regexp.MustCompile(`(?m)^id: (.*)\n(?:retry: .*\n)?data: (.*)\n$`)
 
-// Transports, "resumability and redelivery" 1, 2025-11-25: one id is one event, on all connections of all streams of a session; what is sent
-// again has the id that it had.
+// Transports, "resumability and redelivery" 1, 2025-11-25: one id is one event, on all connections of all streams of a session. An event that is
+// sent again has the same id.
 func TestEventIDsAreUniqueInASession(t *testing.T) {
 	for _, version := range []string{kit.Polling, kit.Legacy} {
 		kit.Bubble(t, func(t *testing.T) {
-			app, next := kit.Puppets()
+			app, next := kit.ManualTools()
 			c := rejointest.New(t, app, rejointest.Config{Version: version})
 			var calls []*rejointest.Call
 			for range 3 {

@@ -15,35 +15,35 @@ import (
 
 const begun = 2 * time.Millisecond // by then a call has its stream: StreamAfter is 1 ms in these tests
 
-// How long a response waits: from the later of two moments, when it was recorded and when its client was due back. Polls that bring
-// nothing do not extend it, those that bring something do, and it makes no difference whether it was written before.
+// How long a response is kept: Retain after it was recorded or after its client was due, whichever is later. A poll that brings events extends
+// it, an empty poll does not. Whether the response was written before makes no difference.
 func TestRetainToTheInstant(t *testing.T) {
 	const retain = 5 * time.Minute
 	for name, test := range map[string]struct {
-		before func(t *testing.T, call *rejointest.Call, tool *kit.Puppet)
-		stays  time.Duration // from the end of before on
-		slack  time.Duration // where a retry is told in milliseconds
-		story  string        // of a poll after that, from the first id
+		before  func(t *testing.T, call *rejointest.Call, tool *kit.ManualTool)
+		stays   time.Duration // how long after the end of before
+		slack   time.Duration // for a retry in milliseconds
+		summary string        // the summary of a poll from the first id after that
 	}{
-		"recorded after the client was due back": {before: func(_ *testing.T, call *rejointest.Call, tool *kit.Puppet) {
+		"recorded after the client was due back": {before: func(_ *testing.T, call *rejointest.Call, tool *kit.ManualTool) {
 			call.Cut()
 			kit.Elapse(time.Minute)
 			tool.Returns("done")
 		}, stays: retain},
-		"recorded before the client was due back": {before: func(_ *testing.T, call *rejointest.Call, tool *kit.Puppet) {
+		"recorded before the client was due back": {before: func(_ *testing.T, call *rejointest.Call, tool *kit.ManualTool) {
 			call.Cut()
 			tool.Returns("done")
 		}, stays: retain + time.Second},
-		"recorded long before the client was due back": {before: func(t *testing.T, call *rejointest.Call, tool *kit.Puppet) {
+		"recorded long before the client was due back": {before: func(t *testing.T, call *rejointest.Call, tool *kit.ManualTool) {
 			require.NoError(t, tool.CloseStream(50*time.Minute))
 			tool.Returns("done")
 			kit.Elapse(call.WaitClosed())
 		}, stays: retain, slack: time.Millisecond},
-		"written": {before: func(t *testing.T, call *rejointest.Call, tool *kit.Puppet) {
+		"written": {before: func(t *testing.T, call *rejointest.Call, tool *kit.ManualTool) {
 			tool.Returns("done")
 			require.Equal(t, `"done"`, string(call.Result()))
 		}, stays: retain + time.Second},
-		"written, and polls that bring nothing": {before: func(t *testing.T, call *rejointest.Call, tool *kit.Puppet) {
+		"written, and polls that bring nothing": {before: func(t *testing.T, call *rejointest.Call, tool *kit.ManualTool) {
 			tool.Returns("done")
 			for range 9 {
 				kit.Elapse(10 * time.Second)
@@ -51,18 +51,18 @@ func TestRetainToTheInstant(t *testing.T) {
 				require.Equal(t, "204 sse answered", kit.Last(call))
 			}
 		}, stays: retain + time.Second - 90*time.Second},
-		"fetched late": {before: func(t *testing.T, call *rejointest.Call, tool *kit.Puppet) {
+		"fetched late": {before: func(t *testing.T, call *rejointest.Call, tool *kit.ManualTool) {
 			call.Cut()
 			tool.Returns("done")
 			kit.Elapse(4 * time.Minute)
 			require.Equal(t, `"done"`, string(call.Result()))
-		}, stays: retain + time.Second}, // for this client may have lost it again
-		"fetched again": {before: func(_ *testing.T, call *rejointest.Call, tool *kit.Puppet) {
+		}, stays: retain + time.Second}, // the client may have lost it again
+		"fetched again": {before: func(_ *testing.T, call *rejointest.Call, tool *kit.ManualTool) {
 			tool.Returns("done")
 			kit.Elapse(4 * time.Minute)
 			call.PollFrom(call.IDs()[0])
 		}, stays: retain + time.Second},
-		"an error": {before: func(_ *testing.T, call *rejointest.Call, tool *kit.Puppet) {
+		"an error": {before: func(_ *testing.T, call *rejointest.Call, tool *kit.ManualTool) {
 			call.Cut()
 			kit.Elapse(time.Minute)
 			tool.Returns(rejoin.Errorf(-7, "no"))
@@ -70,7 +70,7 @@ func TestRetainToTheInstant(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			kit.Bubble(t, func(t *testing.T) {
-				app, next := kit.Puppets()
+				app, next := kit.ManualTools()
 				store := eventstore.NewMemory(eventstore.MemoryConfig{})
 				c := rejointest.New(t, app, rejointest.Config{Server: rejoin.Config{
 					Store: store, Policy: rejoin.Policy{Retain: retain, StreamAfter: time.Millisecond},
@@ -92,10 +92,10 @@ func TestRetainToTheInstant(t *testing.T) {
 	}
 }
 
-// One poll at the very last moment gets it.
+// One poll at the last moment gets it.
 func TestAPollJustBeforeRetainHasPassed(t *testing.T) {
 	kit.Bubble(t, func(t *testing.T) {
-		app, next := kit.Puppets()
+		app, next := kit.ManualTools()
 		c := rejointest.New(t, app, rejointest.Config{Server: rejoin.Config{Policy: rejoin.Policy{StreamAfter: time.Millisecond}}})
 		call := c.CallTool("x", nil)
 		tool := next()
@@ -109,20 +109,20 @@ func TestAPollJustBeforeRetainHasPassed(t *testing.T) {
 	})
 }
 
-// limited is a way for a request to run out of time.
+// limited is a way in which a request runs out of time.
 type limited struct {
 	policy rejoin.Policy
-	before func(t *testing.T, call *rejointest.Call, tool *kit.Puppet)
-	runs   time.Duration // from the end of before on
+	before func(t *testing.T, call *rejointest.Call, tool *kit.ManualTool)
+	runs   time.Duration // how long the call runs after the end of before
 	slack  time.Duration
-	lost   bool // nobody can fetch the error
+	lost   bool // no client can fetch the error
 }
 
-// runsOut requires that a call is cancelled at that instant, with that cause, and answered with that error.
+// runsOut requires that a call is cancelled at that time, with that cause, and answered with that error.
 func (test limited) runsOut(t *testing.T, version string, cause error, reason string) {
 	t.Helper()
 	kit.Bubble(t, func(t *testing.T) {
-		app, next := kit.Puppets()
+		app, next := kit.ManualTools()
 		cfg := rejoin.Config{KeepAlive: -1, SessionIdleTTL: -1, Policy: rejoin.Policy{StreamAfter: time.Millisecond, Retain: time.Hour}}
 		cfg.PolicyFor = func(r rejoin.RequestInfo, p rejoin.Policy) rejoin.Policy {
 			if r.Name != "x" {
@@ -156,21 +156,21 @@ func (test limited) runsOut(t *testing.T, version string, cause error, reason st
 }
 
 func TestAbandonAfterToTheInstant(t *testing.T) {
-	const away = 10 * time.Minute // the default
+	const away = 10 * time.Minute // the default of AbandonAfter
 	for name, test := range map[string]limited{
-		"from when a lost client was due back": {before: func(_ *testing.T, call *rejointest.Call, _ *kit.Puppet) {
+		"from when a lost client was due back": {before: func(_ *testing.T, call *rejointest.Call, _ *kit.ManualTool) {
 			kit.Elapse(time.Hour)
 			call.Cut()
 		}, runs: away + time.Second},
-		"with another retry": {policy: rejoin.Policy{Retry: time.Minute, RetryMax: time.Hour}, before: func(_ *testing.T, call *rejointest.Call, _ *kit.Puppet) {
+		"with another retry": {policy: rejoin.Policy{Retry: time.Minute, RetryMax: time.Hour}, before: func(_ *testing.T, call *rejointest.Call, _ *kit.ManualTool) {
 			kit.Elapse(begun)
 			call.Cut()
 		}, runs: away + time.Minute},
-		"from when a client was told to be back": {before: func(t *testing.T, call *rejointest.Call, tool *kit.Puppet) {
+		"from when a client was told to be back": {before: func(t *testing.T, call *rejointest.Call, tool *kit.ManualTool) {
 			require.NoError(t, tool.CloseStream(45*time.Minute))
 			kit.Elapse(call.WaitClosed())
 		}, runs: away, slack: time.Millisecond},
-		"with a retry that has grown": {policy: rejoin.Policy{RetryMax: time.Hour}, before: func(t *testing.T, call *rejointest.Call, tool *kit.Puppet) {
+		"with a retry that has grown": {policy: rejoin.Policy{RetryMax: time.Hour}, before: func(t *testing.T, call *rejointest.Call, tool *kit.ManualTool) {
 			for range 9 {
 				require.NoError(t, tool.CloseStream(0))
 				kit.Elapse(call.WaitClosed())
@@ -181,7 +181,7 @@ func TestAbandonAfterToTheInstant(t *testing.T) {
 			require.Greater(t, retry, 30*time.Second)
 			kit.Elapse(retry)
 		}, runs: away, slack: time.Millisecond},
-		"anew from each poll": {before: func(_ *testing.T, call *rejointest.Call, _ *kit.Puppet) {
+		"anew from each poll": {before: func(_ *testing.T, call *rejointest.Call, _ *kit.ManualTool) {
 			kit.Elapse(begun)
 			call.Cut()
 			for range 5 {
@@ -190,7 +190,7 @@ func TestAbandonAfterToTheInstant(t *testing.T) {
 				call.Cut()
 			}
 		}, runs: away + time.Second},
-		"not while somebody reads": {before: func(_ *testing.T, call *rejointest.Call, _ *kit.Puppet) {
+		"not while somebody reads": {before: func(_ *testing.T, call *rejointest.Call, _ *kit.ManualTool) {
 			kit.Elapse(begun)
 			call.Cut()
 			kit.Elapse(time.Minute)
@@ -198,7 +198,7 @@ func TestAbandonAfterToTheInstant(t *testing.T) {
 			kit.Elapse(5 * time.Hour)
 			call.Cut()
 		}, runs: away + time.Second},
-		"nor does what the tool says count": {before: func(t *testing.T, call *rejointest.Call, tool *kit.Puppet) {
+		"nor does what the tool says count": {before: func(t *testing.T, call *rejointest.Call, tool *kit.ManualTool) {
 			kit.Elapse(begun)
 			call.Cut()
 			for range 9 {
@@ -206,20 +206,20 @@ func TestAbandonAfterToTheInstant(t *testing.T) {
 				require.NoError(t, tool.Progress(1, 0, ""))
 			}
 		}, runs: away + time.Second - 9*time.Minute},
-		"of a call that nobody can come back for": {policy: rejoin.Policy{StreamAfter: time.Minute}, before: func(_ *testing.T, call *rejointest.Call, _ *kit.Puppet) {
+		"of a call that nobody can come back for": {policy: rejoin.Policy{StreamAfter: time.Minute}, before: func(_ *testing.T, call *rejointest.Call, _ *kit.ManualTool) {
 			call.Cut()
 		}, runs: away, lost: true},
-		"its own": {policy: rejoin.Policy{AbandonAfter: 3 * time.Second}, before: func(_ *testing.T, call *rejointest.Call, _ *kit.Puppet) {
+		"its own": {policy: rejoin.Policy{AbandonAfter: 3 * time.Second}, before: func(_ *testing.T, call *rejointest.Call, _ *kit.ManualTool) {
 			kit.Elapse(begun)
 			call.Cut()
 		}, runs: 4 * time.Second},
-		"set by the tool": {before: func(t *testing.T, call *rejointest.Call, tool *kit.Puppet) {
+		"set by the tool": {before: func(t *testing.T, call *rejointest.Call, tool *kit.ManualTool) {
 			kit.Elapse(begun)
 			call.Cut()
 			kit.Elapse(time.Minute)
 			require.NoError(t, tool.SetPolicy(rejoin.Policy{AbandonAfter: 2 * time.Minute}))
 		}, runs: time.Minute + time.Second},
-		"set by the tool to less than has passed": {before: func(t *testing.T, call *rejointest.Call, tool *kit.Puppet) {
+		"set by the tool to less than has passed": {before: func(t *testing.T, call *rejointest.Call, tool *kit.ManualTool) {
 			kit.Elapse(begun)
 			call.Cut()
 			kit.Elapse(time.Minute)
@@ -235,7 +235,7 @@ func TestAbandonAfterToTheInstant(t *testing.T) {
 		t.Run(name, func(t *testing.T) { test.runsOut(t, kit.Polling, rejoin.ErrAbandoned, "abandoned") })
 	}
 	t.Run("of a client that cannot poll", func(t *testing.T) {
-		limited{before: func(_ *testing.T, call *rejointest.Call, tool *kit.Puppet) {
+		limited{before: func(_ *testing.T, call *rejointest.Call, tool *kit.ManualTool) {
 			_ = tool.Progress(1, 0, "")
 			synctest.Wait()
 			call.Cut()
@@ -247,28 +247,28 @@ func TestMaxRuntimeToTheInstant(t *testing.T) {
 	const limit = time.Hour
 	policy := rejoin.Policy{MaxRuntime: limit, AbandonAfter: -1}
 	for name, test := range map[string]limited{
-		"while somebody reads": {policy: policy, before: func(*testing.T, *rejointest.Call, *kit.Puppet) {}, runs: limit},
-		"while nobody does": {policy: policy, before: func(_ *testing.T, call *rejointest.Call, _ *kit.Puppet) {
+		"while somebody reads": {policy: policy, before: func(*testing.T, *rejointest.Call, *kit.ManualTool) {}, runs: limit},
+		"while nobody does": {policy: policy, before: func(_ *testing.T, call *rejointest.Call, _ *kit.ManualTool) {
 			kit.Elapse(time.Minute)
 			call.Cut()
 		}, runs: limit - time.Minute},
-		"whoever comes back": {policy: policy, before: func(_ *testing.T, call *rejointest.Call, _ *kit.Puppet) {
+		"whoever comes back": {policy: policy, before: func(_ *testing.T, call *rejointest.Call, _ *kit.ManualTool) {
 			kit.Elapse(time.Minute)
 			call.Cut()
 			kit.Elapse(30 * time.Minute)
 			call.Poll()
 			kit.Elapse(10 * time.Minute)
 		}, runs: limit - 41*time.Minute},
-		"in mode JSON":               {policy: rejoin.Policy{Mode: rejoin.JSON, MaxRuntime: limit}, before: func(*testing.T, *rejointest.Call, *kit.Puppet) {}, runs: limit},
-		"before the form is decided": {policy: rejoin.Policy{StreamAfter: -1, MaxRuntime: limit}, before: func(*testing.T, *rejointest.Call, *kit.Puppet) {}, runs: limit},
-		"of a call that nobody can come back for": {policy: rejoin.Policy{StreamAfter: -1, MaxRuntime: limit, AbandonAfter: -1}, before: func(_ *testing.T, call *rejointest.Call, _ *kit.Puppet) {
+		"in mode JSON":               {policy: rejoin.Policy{Mode: rejoin.ModeJSON, MaxRuntime: limit}, before: func(*testing.T, *rejointest.Call, *kit.ManualTool) {}, runs: limit},
+		"before the form is decided": {policy: rejoin.Policy{StreamAfter: -1, MaxRuntime: limit}, before: func(*testing.T, *rejointest.Call, *kit.ManualTool) {}, runs: limit},
+		"of a call that nobody can come back for": {policy: rejoin.Policy{StreamAfter: -1, MaxRuntime: limit, AbandonAfter: -1}, before: func(_ *testing.T, call *rejointest.Call, _ *kit.ManualTool) {
 			call.Cut()
 		}, runs: limit, lost: true},
-		"set by the tool": {before: func(t *testing.T, _ *rejointest.Call, tool *kit.Puppet) {
+		"set by the tool": {before: func(t *testing.T, _ *rejointest.Call, tool *kit.ManualTool) {
 			kit.Elapse(20 * time.Minute)
 			require.NoError(t, tool.SetPolicy(rejoin.Policy{MaxRuntime: limit}))
 		}, runs: limit - 20*time.Minute},
-		"lifted by the tool, and set again": {policy: policy, before: func(t *testing.T, _ *rejointest.Call, tool *kit.Puppet) {
+		"lifted by the tool, and set again": {policy: policy, before: func(t *testing.T, _ *rejointest.Call, tool *kit.ManualTool) {
 			require.NoError(t, tool.SetPolicy(rejoin.Policy{MaxRuntime: -1}))
 			kit.Elapse(5 * limit)
 			require.NoError(t, tool.Cause())
@@ -281,7 +281,7 @@ func TestMaxRuntimeToTheInstant(t *testing.T) {
 			}
 			t.Run(name+" "+version, func(t *testing.T) {
 				if version == kit.Legacy && name == "while nobody does" {
-					test.lost = true // a comment names no id
+					test.lost = true // a comment has no id
 				}
 				test.runsOut(t, version, rejoin.ErrMaxRuntime, "max_runtime")
 			})

@@ -18,9 +18,9 @@ import (
 	"github.com/rejoin-mcp/rejoin/tests/internal/kit"
 )
 
-// restless is a tool that tells n things at random moments, lets its client go at others, and asks it now and then.
+// restless is a tool that reports progress n times at random moments, sometimes closes its stream, and sometimes asks.
 func restless(seed uint64, n int) rejoin.App {
-	return rejoin.NewApp(kit.Info, kit.AsItIs(func(ctx context.Context, r *rejoin.Request) (any, error) {
+	return rejoin.NewApp(kit.Info, kit.RawResults(func(ctx context.Context, r *rejoin.Request) (any, error) {
 		h := rejoin.HandleFromContext(ctx)
 		var p struct{ Name string }
 		if err := r.Bind(&p); err != nil {
@@ -39,7 +39,7 @@ func restless(seed uint64, n int) rejoin.App {
 				_ = h.Session().Notify(context.Background(), "notifications/x", nil)
 			case 2:
 				ctx, cancel := context.WithTimeout(ctx, time.Second)
-				_ = h.Request(ctx, "roots/list", nil, nil)
+				_ = h.Ask(ctx, "roots/list", nil, nil)
 				cancel()
 			case 3:
 				_ = h.SetPolicy(rejoin.Policy{CloseAfter: time.Duration(random.IntN(2000)+1) * time.Millisecond})
@@ -51,8 +51,8 @@ func restless(seed uint64, n int) rejoin.App {
 	}))
 }
 
-// Whatever happens to the connections of eight calls, each client that has ever been given an event id gets everything, once and in
-// order; and nothing is left of a session that has ended.
+// The connections of eight calls are cut, frozen and resumed at random. Each client that has got an event id gets every event, once and in order,
+// and nothing is left of a session that has ended.
 func TestWhateverHappensToConnections(t *testing.T) {
 	for seed := range uint64(12) {
 		t.Run(strconv.FormatUint(seed, 10), func(t *testing.T) {
@@ -66,12 +66,12 @@ func soak(t *testing.T, seed uint64) {
 	random := rand.New(rand.NewPCG(seed, 0))
 	store := eventstore.Store(eventstore.NewMemory(eventstore.MemoryConfig{}))
 	switch seed % 3 {
-	case 1: // is slow
+	case 1: // the store is slow
 		store = storetest.Faulty(store, func(op string, n int) error {
 			kit.Elapse(time.Duration(n%7) * 10 * time.Millisecond)
 			return nil
 		})
-	case 2: // fails now and then
+	case 2: // the store fails sometimes
 		store = storetest.Faulty(store, func(op string, n int) error {
 			if op == "append" && n%97 == 0 {
 				return kit.ErrStore
@@ -122,7 +122,7 @@ func soak(t *testing.T, seed uint64) {
 		if cancelled[i] {
 			continue
 		}
-		call.Cut() // or a frozen one would be waited for
+		call.Cut() // otherwise the test would wait for a frozen connection
 		if len(call.IDs()) == 0 {
 			continue
 		}

@@ -11,9 +11,9 @@ import (
 	"github.com/rejoin-mcp/rejoin/tests/internal/kit"
 )
 
-// FuzzCursor comes back with anything. What the session never issued is refused, in the same words whatever it is; what is past the end of
-// a stream is answered by errors; the rest is served from where it says. A cursor may name what is in the world, as {A1.0};
-// flip changes one byte of it.
+// FuzzCursor polls with any cursor. A cursor that the session never issued is refused, always in the same words. One past the end of a stream is
+// answered by errors. Every other cursor is served from its position. A cursor may contain placeholders of the world, such as {A1.0}; flip changes
+// one byte of it.
 func FuzzCursor(f *testing.F) {
 	for _, cursor := range []string{
 		"{A1.0}", "{A1.1}", "{A2.0}", "{A2.1}", "{A3.0}", "{A3.1}", "{A0.0}", "{A0.1}", "{A0.2}", "{F1.0}", "{F3.1}", "{B1.0}", "{A1.1}0", "{A1.1}.z", "{A1.1}.0z", "{A1.1}.A", "{A1.1}.zA",
@@ -21,7 +21,7 @@ func FuzzCursor(f *testing.F) {
 	} {
 		f.Add(cursor, uint8(0), uint8(0))
 	}
-	for at := range uint8(30) { // near misses; at 21 are the bits that the name has to spare
+	for at := range uint8(30) { // cursors that are wrong in one place; at 21 are the unused bits of the name
 		f.Add("{A1.0}", at, uint8(3))
 		f.Add("{A1.1}", at, uint8(15))
 	}
@@ -31,7 +31,7 @@ func FuzzCursor(f *testing.F) {
 		kit.Bubble(t, func(t *testing.T) {
 			w := newFuzzWorld(t, 0)
 			a := w.members[0]
-			streams := map[string]uint64{} // the last sequence of each
+			streams := map[string]uint64{} // the last sequence of each stream
 			standalone, leave := w.get(a, "")
 			for i, id := range eventIDsIn(standalone.text()) {
 				w.tokens = append(w.tokens, "{A0."+strconv.Itoa(i)+"}", id)
@@ -57,7 +57,7 @@ func FuzzCursor(f *testing.F) {
 				require.Equal(w.t, http.StatusBadRequest, got.Status, cursor)
 				require.JSONEq(w.t, `{"jsonrpc":"2.0","id":null,"error":{"code":-32600,"message":"two different values of Last-Event-ID"}}`, got.text())
 				require.False(w.t, standalone.Ended, "nothing was taken over")
-			case cursor == "": // of white space and commas: no cursor at all
+			case cursor == "": // only white space and commas: no cursor
 				require.Equal(w.t, http.StatusOK, got.Status)
 			case !known:
 				w.refused(got, "")
@@ -90,7 +90,7 @@ func FuzzCursor(f *testing.F) {
 	})
 }
 
-// canonical reads a cursor, in another way than the server does: by writing it.
+// canonical parses a cursor in another way than the server: it writes the canonical form and compares.
 func canonical(cursor string, streams map[string]uint64) (seq uint64, ok bool) {
 	for name := range streams {
 		rest, mine := strings.CutPrefix(cursor, name+".")
@@ -108,7 +108,7 @@ func canonical(cursor string, streams map[string]uint64) (seq uint64, ok bool) {
 	return 0, false
 }
 
-// joined takes a field apart that a proxy may have joined: equal values are one.
+// joined splits a field that a proxy may have joined. Several equal values count as one.
 func joined(field string) (value string, one bool) {
 	if !strings.Contains(field, ",") {
 		return field, true

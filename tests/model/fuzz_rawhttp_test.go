@@ -15,8 +15,8 @@ import (
 	"github.com/rejoin-mcp/rejoin/tests/internal/kit"
 )
 
-// FuzzRawHTTP sends bytes to a real http.Server with a NewToolApp behind it. rejoin/internal/rawhttp says what they may hold, and what must
-// come back. what are bits: a policy, and what is offered.
+// FuzzRawHTTP sends bytes to a real http.Server with a NewToolApp behind it. Package rawhttp defines the scripts, and what must come back. what
+// has bits: a policy, and what the server offers.
 func FuzzRawHTTP(f *testing.F) {
 	for _, script := range rawhttp.Seeds() {
 		for _, what := range []setting{eraBoth, eraBoth | modeSSE, modeJSON, noStandalone} {
@@ -29,30 +29,30 @@ func FuzzRawHTTP(f *testing.F) {
 	})
 }
 
-// closeAfter lets each client go after a second, as draining does not go with raw connections.
+// closeAfter closes each stream after a second. It is the bit of draining, which cannot be combined with raw connections.
 const closeAfter = draining
 
 func rawSubject(t *testing.T, what setting) rawhttp.Subject {
 	cfg := rejoin.Config{MaxBodyBytes: 8 << 10, NoStandalone: what&noStandalone != 0}
 	switch {
 	case what&modeSSE != 0:
-		cfg.Policy.Mode = rejoin.SSE
+		cfg.Policy.Mode = rejoin.ModeSSE
 	case what&modeJSON != 0:
-		cfg.Policy.Mode = rejoin.JSON
+		cfg.Policy.Mode = rejoin.ModeJSON
 	}
 	if what&closeAfter != 0 && what&modeJSON == 0 {
 		cfg.Policy.CloseAfter = time.Second
 	}
 	if what&eraBoth != 0 {
-		cfg.Eras = rejoin.Both
+		cfg.Eras = rejoin.EraBoth
 	}
 	return kit.RawSubject(t, rawApp{rejoin.NewToolApp(rejoin.Info{Name: "raw", Version: "1"}, rawTools()...)}, cfg)
 }
 
-// rawTools are what the scripts call.
+// rawTools are the tools that the scripts call.
 func rawTools() []rejoin.Tool {
 	tell := func(ctx context.Context) {
-		_ = rejoin.HandleFromContext(ctx).Notify("notifications/message", map[string]string{"level": "info", "data": "a\u2028\r\n\x00"}) // the client may be gone
+		_ = rejoin.HandleFromContext(ctx).Notify("notifications/message", map[string]string{"level": "info", "data": "a\u2028\r\n\x00"}) // it may be gone
 	}
 	tool := func(name string, run func(context.Context) (any, error)) rejoin.Tool {
 		return rejoin.Tool{Name: name, Run: func(ctx context.Context, _ *rejoin.Request) (any, error) { return run(ctx) }}
@@ -88,13 +88,13 @@ func rawTools() []rejoin.Tool {
 		}),
 		tool("ask", func(ctx context.Context) (any, error) {
 			var answer json.RawMessage
-			err := rejoin.HandleFromContext(ctx).Request(ctx, "elicitation/create", map[string]any{"message": "?"}, &answer)
+			err := rejoin.HandleFromContext(ctx).Ask(ctx, "elicitation/create", map[string]any{"message": "?"}, &answer)
 			return answer, err
 		}),
 	}
 }
 
-// rawApp has a handler of the modern era that answers in each of the forms there are.
+// rawApp has a handler of the modern era that answers in each possible form.
 type rawApp struct{ rejoin.App }
 
 func (rawApp) Modern() http.Handler {
@@ -117,7 +117,7 @@ func (rawApp) Modern() http.Handler {
 		case "progress":
 			w.Header().Set("Content-Type", "text/event-stream")
 			for range 3 {
-				_, _ = w.Write([]byte("event: message\ndata: {\"jsonrpc\":\"2.0\",\"method\":\"notifications/x\"}\n\n")) // the client may be gone
+				_, _ = w.Write([]byte("event: message\ndata: {\"jsonrpc\":\"2.0\",\"method\":\"notifications/x\"}\n\n")) // the client may have disconnected
 				kit.Elapse(60 * time.Millisecond)
 			}
 			_, _ = fmt.Fprintf(w, "event: message\ndata: %s\n\n", result)

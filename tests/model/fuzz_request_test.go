@@ -16,8 +16,8 @@ import (
 	"github.com/rejoin-mcp/rejoin/tests/internal/kit"
 )
 
-// thrown is one arbitrary request. A header's value may name what is in the world (see its tokens); "|" parts the values of several
-// lines; "" leaves the header out.
+// thrown is one arbitrary request. The value of a header field may contain placeholders of the world (see its tokens). "|" separates the values
+// of several lines; "" leaves the field out.
 type thrown struct {
 	method, host, origin, contentType, accept, session, version, cursor, body string
 	chunked                                                                   bool
@@ -28,7 +28,7 @@ func ordinary(method, body string) thrown {
 	return thrown{method, "localhost", "", "application/json", "application/json, text/event-stream", "{A}", "", "", body, false, 0}
 }
 
-// fuzzSeeds are the rows of the tables of doors and cursors, and a request for each thing that the app does.
+// fuzzSeeds returns the rows of the tables about refusals and cursors, and a request for each thing that the app does.
 func fuzzSeeds() (all []thrown) {
 	for _, row := range kit.Refusals {
 		x := ordinary(row.Method, row.Body)
@@ -99,9 +99,8 @@ func fuzzSeeds() (all []thrown) {
 	return append(all, again, late, lost, deleted, rebound)
 }
 
-// FuzzRequest throws one request at a server in which much goes on. Whatever it is, it is answered by the tables: a refusal is a JSON-RPC
-// error that changes nothing, a stream is one that the session's client can read and resume, and of another user's session nothing is
-// told and nothing changed.
+// FuzzRequest sends one request to a server with running sessions. Any request is answered by the rules: a refusal is a JSON-RPC error that changes
+// nothing; a stream is one that the session's client can read and resume; and a session of another user is neither revealed nor changed.
 func FuzzRequest(f *testing.F) {
 	for _, x := range fuzzSeeds() {
 		f.Add(x.method, x.host, x.origin, x.contentType, x.accept, x.session, x.version, x.cursor, x.body, x.chunked, x.setting)
@@ -130,7 +129,7 @@ func (w *fuzzWorld) throw(x thrown) {
 	if x.chunked {
 		r.ContentLength = -1
 	}
-	var m *fuzzMember // the session that it is about, if there is one
+	var m *fuzzMember // the session of the request, if there is one
 	if i := slices.IndexFunc(w.members, func(m *fuzzMember) bool { return m.id == r.Header.Get("Mcp-Session-Id") }); i >= 0 && w.members[i].user == "me" {
 		m = w.members[i]
 	}
@@ -164,7 +163,7 @@ func (w *fuzzWorld) throw(x thrown) {
 		case modern:
 			require.Equal(w.t, info, after, "a modern request belongs to no session")
 		case refused && info.Principal == "me":
-			after.Active = info.Active // also a refused request is a sign of life of the session's user
+			after.Active = info.Active // also a refused request of its user keeps the session alive
 			require.Equal(w.t, info, after, "a refusal changes nothing")
 		case info.Principal != "me":
 			require.Equal(w.t, info, after, "another user's session")
@@ -179,7 +178,7 @@ func (w *fuzzWorld) throw(x thrown) {
 	w.proveAlive(w.foreign)
 }
 
-// handed checks the answer to a request that went to the modern handler: what the door has let through, as it came.
+// handed checks the answer of the modern handler: the door has accepted the request, and passed it on unchanged.
 func (w *fuzzWorld) handed(a *fuzzAnswer, x thrown) {
 	require.NotZero(w.t, w.setting&eraBoth)
 	require.Zero(w.t, w.setting&draining)
@@ -264,7 +263,7 @@ func (w *fuzzWorld) answered(m *fuzzMember, a *fuzzAnswer, x thrown) {
 	}
 }
 
-// replied checks that each request of a body has its response, and the session that initialize opens its id.
+// replied checks that each request of a body has a response, and that initialize returns a session id.
 func (w *fuzzWorld) replied(body, text []byte, header http.Header) {
 	ask, tell := parseAll(w.t, body), parseAll(w.t, text)
 	require.Equal(w.t, jsonrpc.IsBatch(body), jsonrpc.IsBatch(text))
@@ -287,11 +286,11 @@ func (w *fuzzWorld) replied(body, text []byte, header http.Header) {
 	}
 }
 
-// nothingTwice checks that a body which was taken holds no request whose id was in flight.
+// nothingTwice checks that an accepted body has no request whose id was in flight.
 func (w *fuzzWorld) nothingTwice(m *fuzzMember, body []byte) {
 	ids := []string{"1"}
 	if m.polls() {
-		ids = append(ids, "3") // 2 has its response
+		ids = append(ids, "3") // 2 is answered already
 	}
 	for _, one := range parseAll(w.t, body) {
 		if one.Kind == jsonrpc.Request && string(one.Method) != "initialize" {

@@ -17,13 +17,13 @@ import (
 	"github.com/rejoin-mcp/rejoin/tests/internal/kit"
 )
 
-// FuzzSession takes bytes for a play: what clients do (initialize, call, tell, poll with any cursor, hang up, cancel, answer, DELETE) and what
-// tools do (tell, ask, let go, answer), in any order. See verdict_test.go for what must hold at its end.
+// FuzzSession interprets bytes as actions of clients (initialize, call, notify, poll with any cursor, disconnect, cancel, answer, DELETE) and of
+// tools (notify, ask, close, answer), in any order. verdict_test.go says what must hold at the end.
 func FuzzSession(f *testing.F) {
 	for _, play := range []string{
-		"\x00" + "c\x00n\x00n\x01k\x00n\x00p\x01r\x00",            // let go, and back for the result
+		"\x00" + "c\x00n\x00n\x01k\x00n\x00p\x01r\x00",            // closed, and polled for the result
 		"\x01" + "c\x00n\x00p\x00p\x00n\x00n\x00r\x00p\x00",       // taken over
-		"\x02" + "c\x00c\x00c\x01n\x00x\x00n\x00r\x00p\x01",       // the same id twice; cut
+		"\x02" + "c\x00c\x00c\x01n\x00x\x00n\x00r\x00p\x01",       // the same id twice; disconnected
 		"\x03" + "I\x01b\x01n\x00n\x01r\x00r\x00r\x00",            // a batch
 		"\x04" + "I\x02c\x01n\x00x\x00r\x00p\x00",                 // a client that cannot poll
 		"\x05" + "g\x00s\x00s\x01g\x00s\x02x\x00s\x00g\x00p\x03",  // the standalone stream
@@ -38,7 +38,7 @@ func FuzzSession(f *testing.F) {
 	f.Add([]byte("w\xfawrn\x00p\x01w\xff\xff\x00p\x02"))                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                        // a cursor past the end, of a client that is not primed
 	f.Fuzz(func(t *testing.T, play []byte) {
 		if len(play) > 200 {
-			return // longer ones say nothing new, and cost time
+			return // longer ones find nothing new, and take long
 		}
 		kit.Bubble(t, func(t *testing.T) { newPlay(t, play).perform() })
 	})
@@ -52,7 +52,7 @@ type fuzzPlay struct {
 	calls   []*playedCall
 	conns   []*playedConn
 	asked   []*int // how often each question was answered
-	counter int    // of marks
+	counter int    // numbers the marks
 }
 
 // actor is a client with its session.
@@ -60,7 +60,7 @@ type actor struct {
 	version, id string
 	session     *rejoin.Session
 	gone        bool
-	told        []string // marks of what was sent on the standalone stream
+	told        []string // the marks of messages on the standalone stream
 }
 
 func (a *actor) polls() bool { return a.version == kit.Polling }
@@ -69,12 +69,12 @@ type playedCall struct {
 	*rejoin.Call
 	actor     *actor
 	post      *playedConn
-	told      []string // marks of what was sent
-	result    string   // the mark of its response; "": none was taken
+	told      []string // the marks of its messages
+	result    string   // the mark of its response; "": none was accepted
 	cancelled bool
 }
 
-// playedConn is one request and its answer.
+// playedConn is a request with its answer.
 type playedConn struct {
 	*fuzzAnswer
 	actor  *actor
@@ -84,13 +84,13 @@ type playedConn struct {
 	cancel context.CancelFunc
 }
 
-// newPlay makes the server that the first byte asks for, and a client.
+// newPlay makes the server that the first byte selects, and a client.
 func newPlay(t *testing.T, script []byte) *fuzzPlay {
 	p := &fuzzPlay{t: lean{t}, script: script}
 	policy := rejoin.Policy{AbandonAfter: -1, Retain: -1}
 	setting := p.next()
 	if setting&1 != 0 {
-		policy.Mode = rejoin.SSE
+		policy.Mode = rejoin.ModeSSE
 	}
 	if setting&8 != 0 {
 		policy.CloseAfter = 300 * time.Millisecond
@@ -115,7 +115,7 @@ func (p *fuzzPlay) mark() string {
 	return fmt.Sprintf("mark%dx", p.counter)
 }
 
-// open is called by initialize, which waits for it: the newest actor is the session's.
+// open is App.Open. initialize waits for it, so the session belongs to the newest actor.
 func (p *fuzzPlay) open(_ *http.Request, s *rejoin.Session) (rejoin.AppSession, error) {
 	p.actors[len(p.actors)-1].session = s
 	return &kit.Fake{OnRequest: p.request}, nil
@@ -137,7 +137,7 @@ func (p *fuzzPlay) initialize(version string) {
 	require.NotEmpty(p.t, a.id)
 }
 
-// send has a request served.
+// send serves a request.
 func (p *fuzzPlay) send(a *actor, method, body, accept, cursor string) *playedConn {
 	h := http.Header{"Content-Type": {"application/json"}}
 	for name, value := range map[string]string{"Mcp-Session-Id": a.id, "Accept": accept, "Last-Event-Id": cursor} {
@@ -160,7 +160,7 @@ func (p *fuzzPlay) send(a *actor, method, body, accept, cursor string) *playedCo
 	return conn
 }
 
-// pick chooses one of a list, counted from its end; nil if it is empty.
+// pick returns an element of a list, counted from its end; nil if the list is empty.
 func pick[T any](list []T, n byte) (one T) {
 	if len(list) > 0 {
 		one = list[len(list)-1-int(n)%len(list)]
@@ -168,10 +168,10 @@ func pick[T any](list []T, n byte) (one T) {
 	return one
 }
 
-// acts are the letters that mean something; any other byte stands for one of them.
+// acts are the letters of the actions. Every other byte stands for one of them.
 const acts = "IwecbtigpxDAnkKraqs"
 
-// perform plays the script, then ends all that still runs.
+// perform runs the script, then ends everything that still runs.
 func (p *fuzzPlay) perform() {
 	for len(p.script) > 0 {
 		what, arg := p.next(), p.next()
@@ -197,7 +197,7 @@ func (p *fuzzPlay) perform() {
 	p.finale()
 }
 
-// clientDoes does what a client does, and reports whether it was that.
+// clientDoes performs an action of a client. It returns false if what is not one.
 func (p *fuzzPlay) clientDoes(what, arg byte) bool {
 	a := pick(p.actors, arg>>6)
 	form := []string{"", "text/event-stream", "application/json", ""}[arg>>4&3]
@@ -220,7 +220,7 @@ func (p *fuzzPlay) clientDoes(what, arg byte) bool {
 		if conn := pick(p.conns, arg&7); conn != nil {
 			cursor := pick(eventIDsIn(conn.text()), arg>>3&7)
 			if arg>>6 == 3 {
-				cursor += "1" // another sequence, or another nonce
+				cursor += "1" // another sequence or nonce
 			}
 			p.send(conn.actor, http.MethodGet, "", "", cursor)
 		}
@@ -252,9 +252,9 @@ func (p *fuzzPlay) answerQuestion(conn *playedConn) {
 	p.send(conn.actor, http.MethodPost, `{"jsonrpc":"2.0","id":`+strings.TrimSuffix(id, ",")+`,"result":{}}`, "", "")
 }
 
-// toolDoes does what a tool does in its call.
+// toolDoes performs an action of a tool.
 func (p *fuzzPlay) toolDoes(what, arg byte) {
-	if what == 's' { // outside any call
+	if what == 's' { // outside of calls
 		a := pick(p.actors, arg)
 		mark := p.mark()
 		if a.session.Notify(context.Background(), "notifications/told", json.RawMessage(`{"text":"`+mark+`"}`)) == nil {
@@ -284,7 +284,7 @@ func (p *fuzzPlay) toolDoes(what, arg byte) {
 		if what == 'q' {
 			ctx = context.Background()
 		}
-		c.Handle().Session().Ask(ctx, "roots/list", nil, func(json.RawMessage, error) { *n++ })
+		c.Handle().Session().AskFunc(ctx, "roots/list", nil, func(json.RawMessage, error) { *n++ })
 	}
 }
 

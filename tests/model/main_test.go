@@ -1,5 +1,5 @@
-// Package model_test compares whole histories with a model: fuzzed sessions, requests and cursors, and clients of random
-// behaviour that account for every event.
+// Package model_test compares whole histories with a model: fuzzed sessions, requests and cursors, and clients of random behaviour that account
+// for every event.
 package model_test
 
 import (

@@ -15,32 +15,32 @@ import (
 	"github.com/rejoin-mcp/rejoin/tests/internal/kit"
 )
 
-// lean is a test whose Helper is not called: for each expectation it would walk the stack, which costs a fuzz target a quarter of its runs.
+// lean is a test without Helper, which walks the stack for each expectation and costs a fuzz target a quarter of its runs.
 type lean struct{ t *testing.T }
 
 func (l lean) Errorf(format string, args ...any) { l.t.Errorf(format, args...) }
 func (l lean) FailNow()                          { l.t.FailNow() }
 
-// streamRead is what one connection of a stream brought.
+// streamRead is what one connection of a stream has read.
 type streamRead struct {
-	stream   string // its name; "": no event id came
-	from     uint64 // where a primer said that it begins
+	stream   string // the name of the stream; "": no event id came
+	from     uint64 // the position of the primer
 	ids      []string
 	messages []streamMessage
-	retry    time.Duration // the last
-	beyond   bool          // its cursor was past the end
-	sentAway bool          // with a bare retry
+	retry    time.Duration // the last retry
+	beyond   bool          // its cursor is past the end
+	sentAway bool          // it ends with a retry
 }
 
 type streamMessage struct {
 	seq        uint64
 	data       string
-	responseTo string // an id; "": no response
+	responseTo string // the id of the request that it answers; "": it is not a response
 }
 
-// readStream reads a whole text/event-stream, and fails the test where it is not what a server of ours may write: the primer first, and once,
-// where the client polls and nowhere else; one stream; no gap; nothing but JSON-RPC; a bare retry last.
-// A request that was cancelled before anything was sent is answered with an empty stream.
+// readStream parses a whole text/event-stream, and fails the test if the server may not write it: one primer, at the beginning, if the client polls,
+// otherwise none; events of one stream without a gap; only JSON-RPC messages; a retry alone only at the end.
+// The response to a request that was cancelled before anything was sent is an empty stream.
 func readStream(t require.TestingT, body string, polls bool) streamRead {
 	var got streamRead
 	r := sse.NewReader(strings.NewReader(body), 1<<20)
@@ -71,7 +71,7 @@ func readStream(t require.TestingT, body string, polls bool) streamRead {
 	}
 }
 
-// event takes one with an id.
+// event handles an event with an id.
 func (got *streamRead) event(t require.TestingT, e sse.Event, primer bool) {
 	parts := kit.EventID.FindStringSubmatch(e.ID)
 	require.NotNil(t, parts, e.ID)
@@ -90,8 +90,8 @@ func (got *streamRead) event(t require.TestingT, e sse.Event, primer bool) {
 		return
 	}
 	require.NotEmpty(t, e.Data, "one primer only")
-	if parts[2] != "" { // past the end of a stream there are errors, which have no numbers
-		if len(got.ids) == 1 { // to a client that is not primed
+	if parts[2] != "" { // past the end of a stream come errors, which have no sequence
+		if len(got.ids) == 1 { // the client gets no primers
 			got.from = seq
 		}
 		require.Equal(t, got.from, seq)
@@ -123,7 +123,7 @@ func decimal(t require.TestingT, s string) uint64 {
 	return n
 }
 
-// eventIDsIn are the event ids in a stream.
+// eventIDsIn returns the event ids in a stream.
 func eventIDsIn(body string) (all []string) {
 	for line := range strings.SplitSeq(body, "\n") {
 		if id, ok := strings.CutPrefix(line, "id: "); ok {

@@ -17,46 +17,46 @@ import (
 	"github.com/rejoin-mcp/rejoin/tests/internal/kit"
 )
 
-// follower is a client of one stream, over all the connections that read it. Other than rejointest.Call it goes on reading its old
-// connections, and holds each of them to what the server promises of a single one: it begins with a primer of the
-// position that was asked for, what follows is gapless and the same as on every other connection, and it ends on an event boundary, with
-// a response, a retry or an error in place of what could not be read, and nothing after it.
+// follower is a client of one stream, over all connections that read it. Unlike rejointest.Call it reads its old connections to their end. It checks
+// what the server promises about each connection: it begins with a primer at the requested position; the events that follow have no gap and are the
+// same as on every other connection; it ends between two events, with a response, a retry, or an error in place of events that could not be read, and
+// nothing after that.
 type follower struct {
 	rd      *round
 	c       *rejointest.Client
 	name    string
-	unnamed bool // events may come without ids: the store fails
-	asleep  bool // connections begin frozen
+	unnamed bool // events may come without ids, because the store fails
+	asleep  bool // new connections begin frozen
 
 	mu     sync.Mutex
 	lines  []*line // its connections, the newest last
-	stream string  // the part of its event ids that names the stream
+	stream string  // the name of the stream, from its event ids
 	ids    []string
 	nonces map[string]bool
 	events map[uint64][]byte // by position
-	top    uint64            // the highest of them
-	answer uint64            // where the response is; 0: it did not come
-	gone   bool              // 204: nothing is left
+	top    uint64            // the highest position
+	answer uint64            // the position of the response; 0: it has not come
+	gone   bool              // a poll got 204: nothing is left
 }
 
-// line is one connection. Guarded by the follower's mutex.
+// line is one connection. The follower's mutex guards it.
 type line struct {
 	n       int
-	cursor  string // what it asked for
+	cursor  string // the Last-Event-ID of its request
 	greeted bool
 	from    uint64 // the position of its primer
-	pos     uint64 // the last event
+	pos     uint64 // the position of the last event
 	last    string // the last event id
-	retried bool   // the server said good-bye
-	failed  bool   // with an error in place of what could not be read
+	retried bool   // the server has sent a retry to end it
+	failed  bool   // it got an error in place of events that could not be read
 	over    bool
-	cut     bool // by us
-	stalled bool // it was frozen once, so the server may have given it up
+	cut     bool // the client has cut it
+	stalled bool // it was frozen, so the server may have given it up
 	gate    gate
 	cancel  context.CancelFunc
 }
 
-// gate holds a reader up.
+// gate blocks a reader while it is closed.
 type gate struct {
 	mu     sync.Mutex
 	closed chan struct{} // nil: open
@@ -108,7 +108,7 @@ func (f *follower) post(id int, params string) {
 	f.begin(kit.Request(f.rd.t, http.MethodPost, fmt.Sprintf(`{"jsonrpc":"2.0","id":%d,"method":"tools/call","params":%s}`, id, params)), "")
 }
 
-// get comes back with an event id, or opens the standalone stream.
+// get polls with an event id, or requests the standalone stream.
 func (f *follower) get(cursor string) {
 	r := kit.Request(f.rd.t, http.MethodGet, "", "Accept", "text/event-stream")
 	if cursor != "" {
@@ -117,10 +117,10 @@ func (f *follower) get(cursor string) {
 	f.begin(r, cursor)
 }
 
-// back comes back with the last event id.
+// back polls with the last event id.
 func (f *follower) back() { f.get(f.newest().last) }
 
-// begin makes a new connection, which counts from now on. When it returns, all has come that can come without time passing.
+// begin makes a new connection, which is the newest from now on. It returns when everything has come that can come without time passing.
 func (f *follower) begin(r *http.Request, cursor string) {
 	ctx, cancel := context.WithCancel(context.Background())
 	l := &line{cursor: cursor, cancel: cancel, stalled: f.asleep}
@@ -128,7 +128,7 @@ func (f *follower) begin(r *http.Request, cursor string) {
 		l.gate.close()
 	}
 	if _, at, ok := kit.Position(cursor); ok {
-		l.last, l.from, l.pos = cursor, at, at // what it is to bring comes after it
+		l.last, l.from, l.pos = cursor, at, at // its events come after the cursor
 	}
 	f.mu.Lock()
 	f.lines = append(f.lines, l)
@@ -150,7 +150,7 @@ func (f *follower) begin(r *http.Request, cursor string) {
 	synctest.Wait()
 }
 
-// read is the goroutine of one line.
+// read reads one line, in a goroutine of its own.
 func (f *follower) read(l *line, body io.ReadCloser) {
 	defer body.Close()
 	events := sse.NewReader(gated{body, &l.gate}, 1<<20)
@@ -174,7 +174,7 @@ func (f *follower) ended(l *line, err error) {
 	f.rd.say("%s: line %d ends at %d: %v", f.name, l.n, l.pos, err)
 	switch {
 	case l.cut || l.stalled && !errors.Is(err, io.EOF):
-	case f.unnamed && l != f.lines[len(f.lines)-1] && errors.Is(err, io.EOF): // replaced, while a read failed: nobody listens
+	case f.unnamed && l != f.lines[len(f.lines)-1] && errors.Is(err, io.EOF): // it was replaced while a read failed: no client reads it
 	case !errors.Is(err, io.EOF):
 		f.rd.fault("%s: line %d breaks after %d: %v", f.name, l.n, l.pos, err)
 	case !l.retried && !l.failed && (f.answer == 0 || l.pos != f.answer) && !f.rd.ending.Load():
@@ -182,7 +182,7 @@ func (f *follower) ended(l *line, err error) {
 	}
 }
 
-// take holds one event of a line against all that is known. It returns what is wrong with it.
+// take compares one event with everything that is known, and returns what is wrong with it.
 func (f *follower) take(l *line, ev *sse.Event) (fault string) {
 	stream, at, ok := kit.Position(ev.ID)
 	nonce := strings.Count(ev.ID, ".") == 2
@@ -209,7 +209,7 @@ func (f *follower) take(l *line, ev *sse.Event) (fault string) {
 		}
 		return ""
 	case bytes.Contains(ev.Data, []byte(`"reason":"store"`)):
-		l.failed = true // it is there for the client, and no event of the log
+		l.failed = true // the client gets it, but it is not an event of the log
 		if !f.unnamed {
 			return "the store has failed, and should not have"
 		}
@@ -272,7 +272,7 @@ func (f *follower) freeze() {
 	l.gate.close()
 }
 
-// thaw goes on reading all of them.
+// thaw goes on reading all connections.
 func (f *follower) thaw() {
 	f.mu.Lock()
 	lines := f.lines
@@ -283,7 +283,7 @@ func (f *follower) thaw() {
 	synctest.Wait()
 }
 
-// stop cuts everything.
+// stop cuts all connections.
 func (f *follower) stop() {
 	f.mu.Lock()
 	lines := f.lines
@@ -293,7 +293,7 @@ func (f *follower) stop() {
 	}
 }
 
-// answered reports whether the newest connection has brought the response; reading, whether it may bring more.
+// state returns the position of the newest connection, whether it has brought the response, and whether it may bring more.
 func (f *follower) state() (pos uint64, answered, reading bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -301,7 +301,7 @@ func (f *follower) state() (pos uint64, answered, reading bool) {
 	return l.pos, f.answer != 0 && l.pos == f.answer, !l.over
 }
 
-// await waits until a client that reads on has the response, with time passing only where that is allowed.
+// await waits until a client that reads has the response. Time passes only up to patience.
 func (f *follower) await(patience time.Duration) bool {
 	for limit := time.Now().Add(patience); ; kit.Elapse(100 * time.Millisecond) {
 		synctest.Wait()

@@ -19,15 +19,14 @@ import (
 	"github.com/rejoin-mcp/rejoin/tests/internal/kit"
 )
 
-// round is one story of several calls and the standalone stream in one session, told by a seed: tools speak in bursts, clients cut, come
-// back, take over, freeze, thaw, and come back from where they were long ago. Whatever happens, each stream is read whole, in order, each
-// event once.
+// round is one random history of several calls and the standalone stream in one session, determined by a seed. Tools send in bursts; clients cut
+// their connections, poll, take over, freeze, thaw, and poll from old positions. In the end each stream was read whole and in order, each event once.
 type round struct {
 	t        *testing.T
 	seed     uint64
 	random   *rand.Rand
 	began    time.Time
-	patience time.Duration // how long what was said may take to arrive
+	patience time.Duration // how long a message may take to arrive
 
 	mu       sync.Mutex
 	trace    []string
@@ -38,14 +37,14 @@ type round struct {
 	calm, ending atomic.Bool
 }
 
-// say notes what happened, for the trace that a failure shows.
+// say records what happens, for the log of a failure.
 func (rd *round) say(format string, args ...any) {
 	rd.mu.Lock()
 	defer rd.mu.Unlock()
 	rd.trace = append(rd.trace, fmt.Sprintf("%8.3fs ", time.Since(rd.began).Seconds())+fmt.Sprintf(format, args...))
 }
 
-// fault notes what must not happen. It may be called from any goroutine; check fails the test.
+// fault records an error. Any goroutine may call it; check fails the test.
 func (rd *round) fault(format string, args ...any) {
 	rd.say("FAULT: "+format, args...)
 	rd.mu.Lock()
@@ -62,7 +61,7 @@ func (rd *round) check() {
 	}
 }
 
-// rounds tells n stories.
+// rounds runs n rounds.
 func rounds(t *testing.T, n, events int, m moods) {
 	for seed := range uint64(n) {
 		kit.Bubble(t, func(t *testing.T) {
@@ -81,7 +80,7 @@ func rounds(t *testing.T, n, events int, m moods) {
 
 func (rd *round) tell(events int, m moods) {
 	cfg := rejoin.Config{
-		Store: rd.store(m), Logger: kit.QuietLogger(), KeepAlive: -1, // it would make up for a wake-up that was lost
+		Store: rd.store(m), Logger: kit.QuietLogger(), KeepAlive: -1, // a comment would wake a connection that was not woken for an event
 		WriteTimeout: []time.Duration{time.Second, 30 * time.Second}[rd.random.IntN(2)],
 		Policy:       rejoin.Policy{StreamAfter: time.Millisecond, AbandonAfter: -1, Retain: -1},
 	}
@@ -138,12 +137,12 @@ func (rd *round) tell(events int, m moods) {
 	after := c.Server().Stats()
 	require.Zero(rd.t, after.Sessions, "seed %d", rd.seed)
 	require.Zero(rd.t, after.Connections, "seed %d", rd.seed)
-	if !m.fails { // what could not be dropped stays
+	if !m.fails { // otherwise the store may keep what it failed to drop
 		require.Zero(rd.t, after.StoredBytes, "seed %d", rd.seed)
 	}
 }
 
-// act lets a client do something.
+// act performs a random action of a client.
 func (rd *round) act(f *follower, standalone bool) {
 	_, answered, reading := f.state()
 	switch rd.random.IntN(13) {
@@ -165,7 +164,7 @@ func (rd *round) act(f *follower, standalone bool) {
 		f.freeze()
 		f.back()
 	case 6:
-		rd.say("%s: freezes for a while", f.name) // long enough for its buffers to fill, and for the tool to let it go
+		rd.say("%s: freezes for a while", f.name) // long enough for its buffers to fill, and for the tool to close the stream
 		f.freeze()
 		kit.Elapse(time.Duration(rd.random.IntN(900)) * time.Millisecond)
 		f.thaw()
@@ -198,7 +197,7 @@ func (rd *round) act(f *follower, standalone bool) {
 	}
 }
 
-// atRest checks, when nothing can happen without time passing, that a client that reads has all there is, and that those it has
+// atRest checks, when nothing can happen without time passing, that a client that reads has every event, and that the connections that it has
 // replaced have ended.
 func (rd *round) atRest(f *follower, sent *atomic.Int64, answers bool) {
 	synctest.Wait()
@@ -221,8 +220,8 @@ func (rd *round) atRest(f *follower, sent *atomic.Int64, answers bool) {
 	}
 }
 
-// finish brings a call whose tool has returned to its response. Where the store is neither slow nor failing, a connection that is
-// open brings it at once, and so does the next one where there is none.
+// finish waits for the response of a call whose tool has returned. If the store is neither slow nor failing, a current connection brings it at once,
+// or else the next poll.
 func (rd *round) finish(f *follower) {
 	f.thaw()
 	for range 20 {
@@ -242,11 +241,11 @@ func (rd *round) finish(f *follower) {
 	rd.check()
 }
 
-// audit reads a call from its beginning, and from somewhere else, and compares it with what the tool has sent.
+// audit reads a call from its beginning, and from another position, and compares it with what the tool has sent.
 func (rd *round) audit(f *follower) {
 	for _, id := range []string{f.id(0), f.id(rd.random.IntN(1 << 20))} {
 		if _, at, _ := kit.Position(id); at == f.answer {
-			continue // nothing is left
+			continue // nothing is left of the stream
 		}
 		f.get(id)
 		if !f.await(rd.patience) {
@@ -278,7 +277,7 @@ func (rd *round) audit(f *follower) {
 	rd.check()
 }
 
-// auditAside does it with the standalone stream.
+// auditAside does the same with the standalone stream.
 func (rd *round) auditAside(f *follower) {
 	f.thaw()
 	f.get(f.id(0))
@@ -294,11 +293,11 @@ func (rd *round) auditAside(f *follower) {
 	rd.check()
 }
 
-// Invariants 2, 3 and 4, whatever clients and tools do.
+// Invariants 2, 3 and 4 hold, whatever clients and tools do.
 func TestTorture(t *testing.T) { rounds(t, 50, 2000, moods{}) }
 
-// A store that is slow delays, and does no more.
+// A slow store only delays.
 func TestTortureWithASlowStore(t *testing.T) { rounds(t, 50, 600, moods{drags: true}) }
 
-// Where the store fails, appends go on in this process, without ids; who cannot be given what was kept is told so; and no call hangs.
+// If the store fails, the server continues in memory and without ids, clients that cannot get the recorded events are told so, and no call hangs.
 func TestTortureWithAFailingStore(t *testing.T) { rounds(t, 50, 600, moods{drags: true, fails: true}) }

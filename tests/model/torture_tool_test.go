@@ -17,15 +17,15 @@ import (
 	"github.com/rejoin-mcp/rejoin/tests/internal/kit"
 )
 
-// speech is what one call's tool has said.
+// speech is what a call's tool has sent.
 type speech struct {
 	events, voices int
-	taken          atomic.Int64 // messages that were taken for its own stream
+	taken          atomic.Int64 // messages that were accepted for its own stream
 	returned       chan struct{}
 }
 
-// teller is an app whose tools say numbered things in bursts, in one or several voices at once, let their client go at random
-// moments, and say things aside, on the standalone stream.
+// teller is an app whose tools send numbered messages in bursts, from one or several goroutines, close their streams at random moments, and send
+// messages on the standalone stream.
 func (rd *round) teller() rejoin.App {
 	return rejoin.NewApp(rejoin.Info{}, func(ctx context.Context, r *rejoin.Request) (any, error) {
 		var p struct{ Name string }
@@ -82,7 +82,7 @@ func (rd *round) speak(h *rejoin.Handle, sp *speech, name string, v int) {
 	}
 }
 
-// aside says the next thing on the standalone stream.
+// aside sends the next message on the standalone stream.
 func (rd *round) aside(h *rejoin.Handle, name string) {
 	err := h.Session().Notify(context.Background(), "notifications/aside", json.RawMessage(`{"message":"`+name+`"}`))
 	if err != nil {
@@ -92,21 +92,21 @@ func (rd *round) aside(h *rejoin.Handle, name string) {
 	rd.asides.Add(1)
 }
 
-// rand is a source that depends on the seed and on what it is for, and on nothing else.
+// rand returns a source that depends only on the seed and on its use.
 func (rd *round) rand(what string) *rand.Rand {
 	h := fnv.New64a()
 	_, _ = h.Write([]byte(what))
 	return rand.New(rand.NewPCG(rd.seed, h.Sum64()))
 }
 
-// moods are what a store may do to a round.
+// moods are the faults that a store may have in a round.
 type moods struct{ drags, fails bool }
 
-// store is a memory store with moods. They end when the round calms down.
+// store is a memory store with these faults. They end when the round calms down.
 func (rd *round) store(m moods) eventstore.Store {
 	memory := eventstore.NewMemory(eventstore.MemoryConfig{})
 	if m == (moods{}) {
-		return memory // the server knows it, and takes shortcuts
+		return memory // the server knows that it never waits, and takes shortcuts
 	}
 	script := func(op string, n int) error {
 		if rd.calm.Load() {
@@ -136,7 +136,7 @@ func (rd *round) store(m moods) eventstore.Store {
 	return storetest.Faulty(liar{memory, rd, m.fails}, script)
 }
 
-// liar is a store that now and then says that an append has failed, and has done it.
+// liar is a store that sometimes reports that an append has failed, although it has recorded the event.
 type liar struct {
 	eventstore.Store
 	rd   *round

@@ -15,11 +15,11 @@ import (
 
 var markOf = regexp.MustCompile(`mark[0-9]+x`)
 
-// finale answers what runs, comes back for each stream from as far back as the client can, and ends the sessions. Then must hold:
+// finale answers everything that runs, polls each stream from as far back as the client can, and ends the sessions. Then must hold:
 //   - every connection has ended, and every question was answered once;
-//   - each stream had one message at each sequence, whatever connections brought it, and each connection brought them without a gap;
-//   - each message, and each response, was in one place: one sequence of one stream, or one JSON answer;
-//   - what a call told before its response comes in that order, and all of it reaches a client that can come back.
+//   - each stream has one message for each sequence, on all connections, and each connection has them without a gap;
+//   - each message and each response is in one place: one sequence of one stream, or one JSON answer;
+//   - the messages of a call before its response come in order, and all of them reach a client that can poll.
 func (p *fuzzPlay) finale() {
 	p.allAnswered()
 	kit.Elapse(time.Second)
@@ -31,7 +31,7 @@ func (p *fuzzPlay) finale() {
 			}
 		}
 		if !a.gone && !hasStandalone(streams[a]) {
-			p.send(a, http.MethodGet, "", "", "") // what was never fetched
+			p.send(a, http.MethodGet, "", "", "") // the backlog
 		}
 	}
 	synctest.Wait()
@@ -52,13 +52,13 @@ func (p *fuzzPlay) finale() {
 	p.judge(streams)
 }
 
-// playedStream is what a client knows of a stream.
+// playedStream is what a client knows about a stream.
 type playedStream struct {
 	name, earliest string
-	from           uint64 // of earliest
+	from           uint64 // the position of the primer of earliest
 	standalone     bool
 	messages       map[uint64]string
-	last           *playedConn // that came back for all of it
+	last           *playedConn // the poll that read all of it
 }
 
 func hasStandalone(streams map[string]*playedStream) bool {
@@ -70,7 +70,7 @@ func hasStandalone(streams map[string]*playedStream) bool {
 	return false
 }
 
-// streams reads what all connections brought.
+// streams parses what all connections have read.
 func (p *fuzzPlay) streams() map[*actor]map[string]*playedStream {
 	all := map[*actor]map[string]*playedStream{}
 	for _, a := range p.actors {
@@ -102,7 +102,7 @@ func (p *fuzzPlay) streams() map[*actor]map[string]*playedStream {
 			cursor := decimal(p.t, kit.EventID.FindStringSubmatch(conn.cursor)[1])
 			switch {
 			case len(got.messages) == 0:
-			case got.messages[0].seq <= cursor: // it was past the end
+			case got.messages[0].seq <= cursor: // its cursor was past the end
 				require.False(p.t, p.answers(got.stream), "only the standalone stream goes on from what was written")
 			default:
 				require.Equal(p.t, cursor+1, got.messages[0].seq, "nothing is left out after a cursor")
@@ -119,7 +119,7 @@ func (p *fuzzPlay) streams() map[*actor]map[string]*playedStream {
 	return all
 }
 
-// answers reports whether a stream is that of a call.
+// answers reports whether a stream belongs to a call.
 func (p *fuzzPlay) answers(stream string) bool {
 	for _, c := range p.calls {
 		if ids := eventIDsIn(c.post.text()); len(ids) > 0 && ids[0][:22] == stream {
@@ -129,9 +129,9 @@ func (p *fuzzPlay) answers(stream string) bool {
 	return false
 }
 
-// judge looks where each mark went.
+// judge checks where each mark is.
 func (p *fuzzPlay) judge(known map[*actor]map[string]*playedStream) {
-	at := map[string]string{} // of a mark
+	at := map[string]string{} // by mark
 	order := map[string]uint64{}
 	place := func(mark, where string) {
 		require.Contains(p.t, []string{"", where}, at[mark], "%s is in two places", mark)
@@ -172,10 +172,10 @@ func (p *fuzzPlay) judge(known map[*actor]map[string]*playedStream) {
 	}
 }
 
-// judgeCall looks at one call.
+// judgeCall checks one call.
 func (p *fuzzPlay) judgeCall(c *playedCall, at map[string]string, order map[string]uint64) {
 	ids := eventIDsIn(c.post.text())
-	back := len(ids) > 0 && !c.actor.gone && !c.cancelled // the client could come back
+	back := len(ids) > 0 && !c.actor.gone && !c.cancelled // the client could poll
 	whole := c.post.Status == http.StatusOK && !c.post.streams()
 	if c.result != "" && (back || whole && !c.post.cut) {
 		require.NotEmpty(p.t, at[c.result], "the response came")

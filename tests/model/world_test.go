@@ -20,31 +20,31 @@ import (
 	"github.com/rejoin-mcp/rejoin/tests/internal/kit"
 )
 
-// fuzzWorld is a server with sessions in which something goes on, for targets that throw one request at it. There is no network: the server
-// is called directly, in virtual time.
+// fuzzWorld is a server with sessions in several states, for fuzz targets that send one request. There is no network: the server is called directly, in
+// virtual time.
 type fuzzWorld struct {
 	t       lean
 	server  *rejoin.Server
-	held    []*rejoin.Call // by "hold", the oldest first
+	held    []*rejoin.Call // the calls of "hold", the oldest first
 	members []*fuzzMember
 	foreign *fuzzMember
 	setting setting
-	tokens  []string // of a strings.Replacer: {A} is a session's id, {A1.0} the first event id of its first stream
+	tokens  []string // for a strings.Replacer: {A} is a session's id, {A1.0} the first event id of its first stream
 }
 
-// setting is what is different about a server, and about the one request that is thrown at it.
+// setting has bits that change the server and the one request.
 type setting uint8
 
 const (
 	noStandalone setting = 1 << iota
 	draining
 	noFlush  // the request's writer cannot flush
-	modeSSE  // is its policy
+	modeSSE  // the Mode of the request's policy
 	modeJSON // likewise
 	eraBoth  // the modern era is offered, too
 )
 
-// fuzzMember is a session, and the requests of it that are held.
+// fuzzMember is a session, with its requests that are held.
 type fuzzMember struct {
 	user, version, id string
 	session           *rejoin.Session
@@ -57,7 +57,7 @@ type heldCall struct {
 	cancel context.CancelFunc
 }
 
-// fuzzAnswer is what was answered so far, to a request that is served without a network.
+// fuzzAnswer is the answer so far to a request that is served without a network.
 type fuzzAnswer struct {
 	*kit.Response
 	polls bool // the session's client can poll
@@ -65,13 +65,13 @@ type fuzzAnswer struct {
 
 func (m *fuzzMember) polls() bool { return m.version == kit.Polling }
 
-// newFuzzWorld opens, for this user, a session A that can poll (1: parked, 2: sealed, 3: open; and a backlog), B that may batch and C that can
-// neither; and for another user F, like A.
+// newFuzzWorld opens four sessions. For this user: A, which can poll (stream 1: parked, 2: sealed, 3: running; and a backlog), B, which may send
+// batches, and C, which can do neither. For another user: F, like A.
 func newFuzzWorld(t *testing.T, what setting) *fuzzWorld {
 	w := &fuzzWorld{t: lean{t}, setting: what}
-	eras := rejoin.Legacy
+	eras := rejoin.EraLegacy
 	if what&eraBoth != 0 {
-		eras = rejoin.Both
+		eras = rejoin.EraBoth
 	}
 	w.server = kit.NewServer(t, kit.BothEras{Fake: &kit.Fake{OnRequest: w.request}, Handler: http.HandlerFunc(w.modern)}, rejoin.Config{
 		Eras:         eras,
@@ -84,29 +84,29 @@ func newFuzzWorld(t *testing.T, what setting) *fuzzWorld {
 		w.open(m.name, m.user, m.version)
 	}
 	w.foreign = w.members[3]
-	kit.Elapse(time.Second) // so that a change of a session's times shows
+	kit.Elapse(time.Second) // so that a change of a session's times is visible
 	if what&draining != 0 {
 		ctx, cancel := context.WithCancel(context.Background())
 		t.Cleanup(cancel)
-		go func() { _ = w.server.Drain(ctx) }() // that it did not end well is no matter
+		go func() { _ = w.server.Drain(ctx) }() // its error does not matter
 		synctest.Wait()
 	}
 	return w
 }
 
-// policy is that of the thrown request alone.
+// policy changes the policy of the one request.
 func (w *fuzzWorld) policy(r rejoin.RequestInfo, p rejoin.Policy) rejoin.Policy {
 	switch {
 	case r.HTTP.Header.Get("Thrown") == "":
 	case w.setting&modeSSE != 0:
-		p.Mode = rejoin.SSE
+		p.Mode = rejoin.ModeSSE
 	case w.setting&modeJSON != 0:
-		p.Mode = rejoin.JSON
+		p.Mode = rejoin.ModeJSON
 	}
 	return p
 }
 
-// request is the app.
+// request is the app's.
 func (w *fuzzWorld) request(c *rejoin.Call) {
 	h := c.Handle()
 	done := func() { _ = c.Reply(json.RawMessage(`"done"`)) }
@@ -124,7 +124,7 @@ func (w *fuzzWorld) request(c *rejoin.Call) {
 		_ = h.Notify("notifications/told", nil)
 		done()
 	case "ask":
-		h.Session().Ask(c.Context(), "roots/list", nil, func(json.RawMessage, error) { done() })
+		h.Session().AskFunc(c.Context(), "roots/list", nil, func(json.RawMessage, error) { done() })
 	case "later":
 		go func() {
 			kit.Elapse(150 * time.Millisecond) // after StreamAfter
@@ -137,14 +137,14 @@ func (w *fuzzWorld) request(c *rejoin.Call) {
 	}
 }
 
-// modern is the modern era's handler: it gives back what it got, with a status that nothing else has.
+// modern is the handler of the modern era. It returns the request that it got, with a status that nothing else has.
 func (w *fuzzWorld) modern(rw http.ResponseWriter, r *http.Request) {
 	rw.Header().Set("X-Session", strings.Join(r.Header["Mcp-Session-Id"], "|")+strings.Join(r.Header["Last-Event-Id"], "|"))
 	rw.WriteHeader(http.StatusPartialContent)
 	_, _ = io.Copy(rw, r.Body)
 }
 
-// initialize agrees on the client's version, if it is one of ours.
+// initialize answers with the client's version, if it is known.
 func (w *fuzzWorld) initialize(c *rejoin.Call) {
 	var p struct{ ProtocolVersion string }
 	_ = json.Unmarshal(c.Params(), &p)
@@ -193,7 +193,7 @@ func (w *fuzzWorld) open(name, user, version string) {
 	}
 }
 
-// hold starts a request that is answered when the test says so.
+// hold starts a request that is answered only by the test.
 func (w *fuzzWorld) hold(m *fuzzMember) *heldCall {
 	n := len(w.held)
 	a, cancel := w.post(m, fmt.Sprintf(`{"jsonrpc":"2.0","id":%d,"method":"hold"}`, len(m.running)+1))
@@ -222,7 +222,7 @@ func (w *fuzzWorld) get(m *fuzzMember, cursor string) (*fuzzAnswer, context.Canc
 
 var loopback = &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1), Port: 80}
 
-// serve has a request served until all is at rest.
+// serve serves a request, and returns when all goroutines of the bubble are blocked.
 func (w *fuzzWorld) serve(r *http.Request, polls bool) (*fuzzAnswer, context.CancelFunc) {
 	ctx, cancel := context.WithCancel(context.WithValue(context.Background(), http.LocalAddrContextKey, loopback))
 	r.URL = &url.URL{Path: "/mcp"}
@@ -241,7 +241,7 @@ func (w *fuzzWorld) serve(r *http.Request, polls bool) (*fuzzAnswer, context.Can
 	return &fuzzAnswer{res, polls}, cancel
 }
 
-// text is what was written so far.
+// text returns what was written so far.
 func (a *fuzzAnswer) text() string {
 	synctest.Wait()
 	a.Mu.Lock()
@@ -254,7 +254,7 @@ func (a *fuzzAnswer) streams() bool {
 	return a.Status == http.StatusOK && a.Head.Get("Content-Type") == "text/event-stream"
 }
 
-// finish lets the client go, if it is still there: the server must notice.
+// finish disconnects the client, if it is still connected. The server must notice.
 func (a *fuzzAnswer) finish(t require.TestingT, cancel context.CancelFunc) {
 	cancel()
 	synctest.Wait()
@@ -263,19 +263,19 @@ func (a *fuzzAnswer) finish(t require.TestingT, cancel context.CancelFunc) {
 	require.True(t, a.Ended, "the handler has not returned")
 }
 
-// snapshot is the state that others can see, but for the count of refusals.
-func (w *fuzzWorld) snapshot() (rejoin.Stats, map[rejoin.Ref]rejoin.SessionInfo) {
+// snapshot is the state that is visible from outside, without the count of refusals.
+func (w *fuzzWorld) snapshot() (rejoin.Stats, map[rejoin.SessionRef]rejoin.SessionInfo) {
 	synctest.Wait()
 	stats := w.server.Stats()
 	stats.Refused = 0
-	all := map[rejoin.Ref]rejoin.SessionInfo{}
+	all := map[rejoin.SessionRef]rejoin.SessionInfo{}
 	for info := range w.server.Sessions() {
 		all[info.Ref] = info
 	}
 	return stats, all
 }
 
-// proveAlive lets a session's held calls end, and sees their answers.
+// proveAlive answers the held calls of a session, and checks that their clients get the answers.
 func (w *fuzzWorld) proveAlive(m *fuzzMember) {
 	for i, r := range m.running {
 		a, cancel := r.answer, context.CancelFunc(nil)

@@ -18,7 +18,8 @@ import (
 	"github.com/rejoin-mcp/rejoin/tests/internal/kit"
 )
 
-// streaming is a modern handler that streams until its context or the test ends it. causes says why each ended, by its name; nil: the test.
+// streaming is a modern handler that streams until its context ends or the test calls release. causes returns why each stream ended, by its name; nil:
+// release.
 func streaming(t *testing.T) (h http.HandlerFunc, release chan struct{}, causes func() map[string]error) {
 	var mu sync.Mutex
 	all := map[string]error{}
@@ -39,8 +40,8 @@ func streaming(t *testing.T) (h http.HandlerFunc, release chan struct{}, causes 
 	}, release, func() map[string]error { mu.Lock(); defer mu.Unlock(); return maps.Clone(all) }
 }
 
-// A listener of the modern era has no end of its own. A drain ends it at its start, cleanly, as it ends idle standalone streams, and does not
-// wait for it; it waits for the other requests.
+// A subscription of the modern era does not end by itself. A drain ends it cleanly at its start, like idle standalone streams, and does not wait for
+// it. It waits for the other requests.
 func TestADrainEndsModernListeners(t *testing.T) {
 	kit.Bubble(t, func(t *testing.T) {
 		h, release, causes := streaming(t)
@@ -71,7 +72,7 @@ func TestADrainEndsModernListeners(t *testing.T) {
 	})
 }
 
-// With listeners alone there is nothing to wait for, not even for one that does not listen to its context.
+// With subscriptions alone a drain has nothing to wait for, not even for a handler that ignores its context.
 func TestADrainWaitsForNoModernListener(t *testing.T) {
 	kit.Bubble(t, func(t *testing.T) {
 		s := modernServer(t, rejoin.Config{}, func(w http.ResponseWriter, _ *http.Request) {
@@ -80,12 +81,12 @@ func TestADrainWaitsForNoModernListener(t *testing.T) {
 		})
 		w := kit.Serve(s, kit.Request(t, http.MethodPost, kit.ModernListenBody))
 		require.NoError(t, <-kit.Drain(t, s, 0))
-		require.Equal(t, "200 sse open", w.Story())
+		require.Equal(t, "200 sse open", w.Summary())
 		kit.Elapse(time.Hour)
 	})
 }
 
-// A request that comes while a drain begins is either refused or waited for; a listener is refused or ended.
+// A request that comes while a drain begins is either refused or waited for. A subscription is refused or ended.
 func TestModernRequestsAndTheBeginningOfADrain(t *testing.T) {
 	for range 20 {
 		kit.Bubble(t, func(t *testing.T) {
@@ -106,7 +107,7 @@ func TestModernRequestsAndTheBeginningOfADrain(t *testing.T) {
 			require.NoError(t, <-began)
 			kit.Elapse(time.Minute)
 			for _, w := range []*kit.Response{listener, working} {
-				w.Story()
+				w.Summary()
 				require.Contains(t, []int{http.StatusOK, http.StatusServiceUnavailable}, w.Status)
 				if w.Head.Get("Retry-After") == "" {
 					ended.Add(-1)
@@ -118,7 +119,7 @@ func TestModernRequestsAndTheBeginningOfADrain(t *testing.T) {
 	}
 }
 
-// Close cancels them all. Where the handler leaves without a word, its client is told why, if it can be.
+// Close cancels them all. If a handler returns without an answer, its client is told why, if that is still possible.
 func TestCloseEndsModernRequests(t *testing.T) {
 	kit.Bubble(t, func(t *testing.T) {
 		h, _, causes := streaming(t)
@@ -130,19 +131,19 @@ func TestCloseEndsModernRequests(t *testing.T) {
 		silent := kit.Serve(s, kit.Request(t, http.MethodPost, kit.ModernPing, "Name", "silent", "Silent", "yes"))
 		s.Close()
 		for name, w := range all {
-			require.Equal(t, "200 sse strange(data: {\"method\":\"begun\"}) ended", strings.Replace(w.Story(), "-:begun", "strange(data: {\"method\":\"begun\"})", 1), name)
+			require.Equal(t, "200 sse strange(data: {\"method\":\"begun\"}) ended", strings.Replace(w.Summary(), "-:begun", "strange(data: {\"method\":\"begun\"})", 1), name)
 			require.Equal(t, rejoin.ErrShutdown, causes()[name], name)
 		}
-		require.Equal(t, `503 error(-32000,"mine") shutdown ended`, silent.Story())
+		require.Equal(t, `503 error(-32000,"mine") shutdown ended`, silent.Summary())
 		require.Equal(t, "application/json", silent.Head.Get("Content-Type"))
 		require.Equal(t, rejoin.ErrShutdown, causes()["silent"])
-		require.Equal(t, `503 error(-32000,"mine") ended`, kit.Serve(s, kit.Request(t, http.MethodPost, kit.ModernListenBody)).Story())
+		require.Equal(t, `503 error(-32000,"mine") ended`, kit.Serve(s, kit.Request(t, http.MethodPost, kit.ModernListenBody)).Summary())
 		synctest.Wait()
 		require.Zero(t, s.Stats().Connections)
 	})
 }
 
-// A drain that runs out of time ends what it has waited for, and counts it.
+// A drain whose time is over ends the requests that it has waited for, and counts them.
 func TestADrainThatRunsOutOfTimeEndsModernRequests(t *testing.T) {
 	kit.Bubble(t, func(t *testing.T) {
 		h, _, causes := streaming(t)
@@ -152,7 +153,7 @@ func TestADrainThatRunsOutOfTimeEndsModernRequests(t *testing.T) {
 		}
 		w := kit.Serve(s, kit.Request(t, http.MethodPost, kit.ModernPing, "Name", "working"))
 		require.Equal(t, &rejoin.DrainError{Running: 1}, <-kit.Drain(t, s, time.Second))
-		require.True(t, strings.HasSuffix(w.Story(), " ended"))
+		require.True(t, strings.HasSuffix(w.Summary(), " ended"))
 		require.Equal(t, map[string]error{"listener": rejoin.ErrShutdown, "working": rejoin.ErrShutdown}, causes())
 	})
 }

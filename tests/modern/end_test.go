@@ -21,8 +21,8 @@ import (
 	"github.com/rejoin-mcp/rejoin/tests/internal/kit"
 )
 
-// A modern handler that panics harms nobody else. Its client gets a JSON-RPC error where one can still be said: as the whole answer, or as an
-// event. Else the connection breaks, so that nobody takes a part for the whole, also where a middleware catches the panic.
+// A modern handler that panics does not affect others. Its client gets a JSON-RPC error, as the whole answer or as an event. If that is no longer
+// possible, the connection breaks, so that a part is not taken for the whole, also if a middleware catches the panic.
 func TestAModernHandlerThatPanics(t *testing.T) {
 	for _, test := range []struct {
 		name   string
@@ -30,7 +30,7 @@ func TestAModernHandlerThatPanics(t *testing.T) {
 		do     func(w http.ResponseWriter)
 		want   string
 		broken bool
-		says   string // in the log
+		says   string // what the log says
 	}{
 		{"before the head", "", func(w http.ResponseWriter) {
 			begins(dropHead{w})
@@ -140,12 +140,12 @@ func TestAModernHandlerThatPanics(t *testing.T) {
 	}
 }
 
-// dropHead keeps what a handler says of its head, and does not send it.
+// dropHead hides the header of a handler.
 type dropHead struct{ http.ResponseWriter }
 
 func (dropHead) WriteHeader(int) {}
 
-// A disconnect cancels a modern request, whatever it was doing. The connection's goroutine ends with the handler.
+// A disconnect cancels a modern request, whatever its handler does. The connection's goroutine ends with the handler.
 func TestADisconnectCancelsAModernRequest(t *testing.T) {
 	for _, kind := range []string{"waits", "streams", "writes"} {
 		t.Run(kind, func(t *testing.T) {
@@ -181,13 +181,13 @@ func TestADisconnectCancelsAModernRequest(t *testing.T) {
 					gone, hangUp := context.WithCancel(context.Background())
 					s := c.Server()
 					w := kit.Serve(s, kit.Request(t, http.MethodPost, kit.ModernPing).WithContext(gone))
-					require.Equal(t, "open", w.Story())
+					require.Equal(t, "open", w.Summary())
 					hangUp()
-					require.Equal(t, "200 ended", w.Story())
+					require.Equal(t, "200 ended", w.Summary())
 				}
 				cause := <-ended
 				synctest.Wait()
-				if kind != "writes" { // else the write may be the first to notice
+				if kind != "writes" { // otherwise the write may notice it first
 					require.Equal(t, context.Canceled, cause)
 				}
 				require.Error(t, cause)
@@ -197,7 +197,7 @@ func TestADisconnectCancelsAModernRequest(t *testing.T) {
 	}
 }
 
-// A client that stops reading costs its handler WriteTimeout, not more: the write fails then, the next ones at once, and the context has
+// A client that stops reading delays its handler by WriteTimeout at most: then the write fails, later writes fail at once, and the context has
 // ended.
 func TestAModernReaderThatStops(t *testing.T) {
 	for name, head := range map[string]func(http.ResponseWriter){
@@ -237,7 +237,7 @@ func TestAModernReaderThatStops(t *testing.T) {
 	}
 }
 
-// The deadline is for each piece, not for the whole: who reads slowly gets everything.
+// The deadline is for each piece of a write, not for the whole: a client that reads slowly gets everything.
 func TestASlowModernReader(t *testing.T) {
 	kit.Bubble(t, func(t *testing.T) {
 		text := strings.Repeat("x", 4<<20)
@@ -266,7 +266,7 @@ func TestASlowModernReader(t *testing.T) {
 	})
 }
 
-// deaf is a connection that takes nothing.
+// deaf is a writer whose writes fail.
 type deaf struct{ http.ResponseWriter }
 
 var errDeaf = errors.New("nobody listens")
@@ -274,7 +274,7 @@ var errDeaf = errors.New("nobody listens")
 func (deaf) Write([]byte) (int, error) { return 0, errDeaf }
 func (deaf) FlushError() error         { return errDeaf }
 
-// A write that fails ends the context, with the write's error as the cause, also where the server does not notice.
+// A write that fails ends the context, with the write's error as the cause, also if net/http does not notice.
 func TestAModernWriteThatFails(t *testing.T) {
 	for name, write := range map[string]func(http.ResponseWriter) error{
 		"Write": func(w http.ResponseWriter) error { _, err := io.WriteString(w, "x"); return err },
@@ -306,12 +306,12 @@ func TestAModernWriteThatFails(t *testing.T) {
 	})
 }
 
-// faulty is a middleware's writer with a fault.
+// faulty is a writer of a middleware that panics.
 type faulty struct{ http.ResponseWriter }
 
 func (faulty) Write([]byte) (int, error) { panic("the middleware's own fault") }
 
-// Where a middleware's writer panics, that is the middleware's. The handler is told, and ends with its request.
+// A panic in a middleware's writer is the middleware's fault. The handler gets an error, and ends with its request.
 func TestAWriterThatPanicsUnderAModernHandler(t *testing.T) {
 	kit.Bubble(t, func(t *testing.T) {
 		var err, cause error

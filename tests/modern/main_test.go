@@ -1,5 +1,4 @@
-// Package modern_test is about requests of the era without sessions: the way around the machine, its streams, and how they
-// end.
+// Package modern_test tests requests of the modern era, which have no sessions: how they reach the handler, their streams, and how they end.
 package modern_test
 
 import (

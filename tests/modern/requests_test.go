@@ -18,8 +18,7 @@ import (
 	"github.com/rejoin-mcp/rejoin/tests/internal/kit"
 )
 
-// A request of the modern era reaches the app's own handler as it came, behind the server's guard. It has a handle, which knows that
-// nobody can poll there.
+// A request of the modern era reaches the app's own handler unchanged, after the server's guard. It has a handle, on which nothing is resumable.
 func TestModernRequests(t *testing.T) {
 	kit.Bubble(t, func(t *testing.T) {
 		var bodies []string
@@ -31,7 +30,7 @@ func TestModernRequests(t *testing.T) {
 			closed, server = rejoin.HandleFromContext(r.Context()).CloseStream(0), rejoin.ServerFromContext(r.Context())
 			w.WriteHeader(http.StatusTeapot)
 		})}
-		c := rejointest.New(t, app, rejointest.Config{Server: rejoin.Config{Eras: rejoin.Both, Logger: kit.QuietLogger()}})
+		c := rejointest.New(t, app, rejointest.Config{Server: rejoin.Config{Eras: rejoin.EraBoth, Logger: kit.QuietLogger()}})
 		for _, test := range []struct {
 			body   string
 			header []string
@@ -58,7 +57,7 @@ func TestModernRequests(t *testing.T) {
 	})
 }
 
-// There a disconnect cancels; and so does the end of the server, which a drain puts off until the request has ended.
+// A disconnect cancels a modern request. So does the end of the server, for which a drain waits until the request has ended.
 func TestWhatEndsAModernRequest(t *testing.T) {
 	kit.Bubble(t, func(t *testing.T) {
 		release := make(chan struct{})
@@ -70,10 +69,10 @@ func TestWhatEndsAModernRequest(t *testing.T) {
 				cause = context.Cause(r.Context())
 			}
 		})}
-		s := kit.NewServer(t, app, rejoin.Config{Eras: rejoin.Both})
+		s := kit.NewServer(t, app, rejoin.Config{Eras: rejoin.EraBoth})
 		ctx, cancel := context.WithCancel(context.Background())
 		w := kit.Serve(s, kit.Request(t, http.MethodPost, kit.ModernPing).WithContext(ctx))
-		require.Equal(t, "open", w.Story())
+		require.Equal(t, "open", w.Summary())
 		cancel()
 		synctest.Wait()
 		require.ErrorIs(t, cause, context.Canceled)
@@ -82,7 +81,7 @@ func TestWhatEndsAModernRequest(t *testing.T) {
 		kit.Serve(s, kit.Request(t, http.MethodPost, kit.ModernPing))
 		done := kit.Drain(t, s, 0)
 		require.Empty(t, done)
-		require.Equal(t, `503 error(-32000,"mine") ended`, kit.Serve(s, kit.Request(t, http.MethodPost, kit.ModernPing)).Story())
+		require.Equal(t, `503 error(-32000,"mine") ended`, kit.Serve(s, kit.Request(t, http.MethodPost, kit.ModernPing)).Summary())
 		close(release)
 		require.NoError(t, <-done)
 		require.NoError(t, cause)
@@ -93,7 +92,7 @@ func TestWhatEndsAModernRequest(t *testing.T) {
 			<-r.Context().Done()
 			cause = context.Cause(r.Context())
 		})}
-		s := kit.NewServer(t, app, rejoin.Config{Eras: rejoin.Both})
+		s := kit.NewServer(t, app, rejoin.Config{Eras: rejoin.EraBoth})
 		kit.Serve(s, kit.Request(t, http.MethodPost, kit.ModernPing))
 		require.Equal(t, &rejoin.DrainError{Running: 1}, <-kit.Drain(t, s, time.Second))
 		synctest.Wait()
@@ -101,8 +100,8 @@ func TestWhatEndsAModernRequest(t *testing.T) {
 	})
 }
 
-// Clients of both eras keep sending the session's id and the cursor. A modern handler sees neither, so it cannot refuse them. The rest of the
-// request is as it came, and nothing that the handler does to it is seen outside.
+// Clients of both eras still send the session's id and the cursor. A modern handler gets neither, so it cannot refuse them. The rest of the request is
+// unchanged, and changes that the handler makes to it are not visible outside.
 func TestWhatAModernHandlerSeesOfItsRequest(t *testing.T) {
 	kit.Bubble(t, func(t *testing.T) {
 		var seen *http.Request
@@ -127,7 +126,7 @@ func TestWhatAModernHandlerSeesOfItsRequest(t *testing.T) {
 			r = r.WithContext(context.WithValue(r.Context(), key{}, "value"))
 			r.SetPathValue("tenant", "acme")
 			before := r.Header.Clone()
-			require.Equal(t, "200 ended", kit.Serve(s, r).Story())
+			require.Equal(t, "200 ended", kit.Serve(s, r).Summary())
 			require.Equal(t, []string{kit.ModernPing}, body)
 			require.NotContains(t, seen.Header, "Mcp-Session-Id")
 			require.NotContains(t, seen.Header, "Last-Event-Id")
@@ -143,7 +142,7 @@ func TestWhatAModernHandlerSeesOfItsRequest(t *testing.T) {
 	})
 }
 
-// There the handle can do nothing: the request is the SDK's own to answer, and has no session. CloseStream says that nobody can poll, and the
+// In a modern request the handle can do nothing: the SDK answers the request, and there is no session. CloseStream returns ErrNotResumable, and the
 // log says why, once.
 func TestTheHandleOfAModernRequest(t *testing.T) {
 	kit.Bubble(t, func(t *testing.T) {
@@ -154,7 +153,7 @@ func TestTheHandleOfAModernRequest(t *testing.T) {
 			assert.ErrorIs(t, h.CloseStandaloneStream(time.Second), rejoin.ErrNotResumable)
 			assert.ErrorIs(t, h.Progress(1, 2, "x"), rejoin.ErrNoCall)
 			assert.ErrorIs(t, h.Notify("notifications/x", nil), rejoin.ErrNoCall)
-			assert.ErrorIs(t, h.Request(r.Context(), "roots/list", nil, nil), rejoin.ErrNoCall)
+			assert.ErrorIs(t, h.Ask(r.Context(), "roots/list", nil, nil), rejoin.ErrNoCall)
 			assert.ErrorIs(t, h.SetPolicy(rejoin.Policy{}), rejoin.ErrNoCall)
 			assert.ErrorIs(t, h.WaitConnected(r.Context()), rejoin.ErrNoCall)
 			assert.False(t, h.Resumable())
@@ -163,7 +162,7 @@ func TestTheHandleOfAModernRequest(t *testing.T) {
 			assert.Nil(t, h.Session())
 		})
 		for range 3 {
-			require.Equal(t, "200 ended", kit.Serve(s, kit.Request(t, http.MethodPost, kit.ModernPing)).Story())
+			require.Equal(t, "200 ended", kit.Serve(s, kit.Request(t, http.MethodPost, kit.ModernPing)).Summary())
 		}
 		require.Len(t, said.All, 1)
 		require.Contains(t, said.All[0], "no resumption")
@@ -172,7 +171,7 @@ func TestTheHandleOfAModernRequest(t *testing.T) {
 	})
 }
 
-// Before the modern handler stand the guard and the limits, for its requests as for all.
+// The guard and the limits apply to modern requests too.
 func TestTheDoorBeforeTheModernHandler(t *testing.T) {
 	kit.Bubble(t, func(t *testing.T) {
 		s := modernServer(t, rejoin.Config{MaxBodyBytes: 2000}, func(http.ResponseWriter, *http.Request) { t.Error("it was let in") })
@@ -194,37 +193,37 @@ func TestTheDoorBeforeTheModernHandler(t *testing.T) {
 		} {
 			r := kit.ToLoopback(kit.Request(t, http.MethodPost, test.body, test.header...))
 			r.Host = test.host
-			require.Equal(t, test.want, kit.Serve(s, r).Story(), "%+v", test)
+			require.Equal(t, test.want, kit.Serve(s, r).Summary(), "%+v", test)
 		}
 	})
 }
 
-// Config.MaxConcurrent is a session's, and these requests have none.
+// Config.MaxConcurrent is for a session, and modern requests have none.
 func TestModernRequestsAreNotCountedTogether(t *testing.T) {
 	kit.Bubble(t, func(t *testing.T) {
 		s := modernServer(t, rejoin.Config{MaxConcurrent: 1, MaxSessions: 1}, func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() })
 		for range 100 {
-			require.Equal(t, "open", kit.Serve(s, kit.Request(t, http.MethodPost, kit.ModernPing)).Story(), "also with the same id")
+			require.Equal(t, "open", kit.Serve(s, kit.Request(t, http.MethodPost, kit.ModernPing)).Summary(), "also with the same id")
 		}
 		require.Equal(t, rejoin.Stats{Connections: 100}, s.Stats())
 	})
 }
 
-// A client of both eras that sends a legacy initialize for the modern version, without its header and its _meta, is on the legacy way: it is
-// offered the newest version that has one, and can go on.
+// A client of both eras that sends a legacy initialize for the modern version, without its header and its _meta, uses the legacy era. It is offered the
+// newest version that has initialize, and can go on.
 func TestALegacyInitializeForTheModernVersion(t *testing.T) {
-	for _, eras := range []rejoin.Eras{rejoin.Legacy, rejoin.Both} {
+	for _, eras := range []rejoin.Eras{rejoin.EraLegacy, rejoin.EraBoth} {
 		kit.Bubble(t, func(t *testing.T) {
 			legacy := kit.Tool(func(context.Context, *rejoin.Handle) (any, error) { return "done", nil })
 			app := legacyAndModern{legacy, http.HandlerFunc(func(http.ResponseWriter, *http.Request) { t.Error("it is not modern") })}
 			s := kit.NewServer(t, app, rejoin.Config{Eras: eras})
 			w := kit.Serve(s, kit.Request(t, http.MethodPost, strings.Replace(kit.Initialize, "2025-11-25", "2026-07-28", 1)))
-			require.Equal(t, "200 result ended", w.Story())
+			require.Equal(t, "200 result ended", w.Summary())
 			require.Contains(t, w.Body.String(), `"protocolVersion":"2025-11-25"`)
 			id := w.Head.Get("Mcp-Session-Id")
 			require.Equal(t, http.StatusAccepted, kit.Notify(t, s, id, "notifications/initialized"))
 			w = kit.Serve(s, kit.InSession(t, id, `{"jsonrpc":"2.0","id":1,"method":"x"}`, "Mcp-Protocol-Version", "2025-11-25"))
-			require.Equal(t, "200 result ended", w.Story())
+			require.Equal(t, "200 result ended", w.Summary())
 			require.Equal(t, "2025-11-25", kit.Sessions(s)[0].Version)
 		})
 	}

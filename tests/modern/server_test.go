@@ -25,7 +25,7 @@ type onlyUnwraps struct{ http.ResponseWriter }
 
 func (w onlyUnwraps) Unwrap() http.ResponseWriter { return w.ResponseWriter }
 
-// part reads as much as there is.
+// part reads what has come.
 func part(t *testing.T, r io.Reader) string {
 	t.Helper()
 	var b [4096]byte
@@ -34,8 +34,8 @@ func part(t *testing.T, r io.Reader) string {
 	return string(b[:n])
 }
 
-// What a modern handler flushes leaves at once, also through a middleware's writer that can only be unwrapped. Through one that hides all
-// but the minimum it leaves with the end, and that is logged, once.
+// What a modern handler flushes is sent at once, also through a middleware's writer that has only Unwrap. Through a writer that hides everything but the
+// minimum it is sent at the end, and that is logged once.
 func TestAModernStreamBehindMiddleware(t *testing.T) {
 	for name, test := range map[string]struct {
 		wrap  func(http.ResponseWriter) http.ResponseWriter
@@ -78,7 +78,7 @@ func TestAModernStreamBehindMiddleware(t *testing.T) {
 	}
 }
 
-// The time-outs of the server are for requests, not for their answers: neither a silent stream nor an answer that takes long is cut.
+// The server's time-outs are for requests, not for answers: neither a silent stream nor a slow answer is cut.
 func TestTimeOutsOfTheServerCutNoModernRequest(t *testing.T) {
 	kit.Bubble(t, func(t *testing.T) {
 		c := modernClient(t, rejointest.Config{
@@ -109,7 +109,7 @@ func TestTimeOutsOfTheServerCutNoModernRequest(t *testing.T) {
 	})
 }
 
-// Where write deadlines do not work, the server's WriteTimeout cannot be put off: that is logged.
+// If write deadlines do not work, the server's WriteTimeout cannot be extended: that is logged.
 func TestAModernRequestWithoutWriteDeadlines(t *testing.T) {
 	kit.Bubble(t, func(t *testing.T) {
 		said := &kit.Log{}
@@ -121,7 +121,7 @@ func TestAModernRequestWithoutWriteDeadlines(t *testing.T) {
 			r := kit.Request(t, http.MethodPost, kit.ModernPing)
 			r = r.WithContext(context.WithValue(r.Context(), http.ServerContextKey, &http.Server{WriteTimeout: time.Second, ReadHeaderTimeout: time.Second}))
 			w := kit.Serve(s, r)
-			w.Story()
+			w.Summary()
 			require.Equal(t, "data: 1\n\n", w.Body.String())
 			require.True(t, w.Ended)
 		}
@@ -129,7 +129,7 @@ func TestAModernRequestWithoutWriteDeadlines(t *testing.T) {
 	})
 }
 
-// HTTP/2 resets a stream when its deadline passes, whether or not something is being written. So none is left behind.
+// HTTP/2 resets a stream when its deadline passes, also if nothing is being written. So no deadline is left set.
 func TestASilentModernStreamOfHTTP2(t *testing.T) {
 	kit.Bubble(t, func(t *testing.T) {
 		srv := modernServer(t, rejoin.Config{KeepAlive: -1}, func(w http.ResponseWriter, _ *http.Request) {
@@ -157,8 +157,8 @@ func TestASilentModernStreamOfHTTP2(t *testing.T) {
 	})
 }
 
-// Invariant 1, for SDKs that write from the goroutines of tools: only the one inside Serve touches the real writer, and nobody does when the
-// handler has returned. What is written then reaches nobody, and its writer is told.
+// Invariant 1, for SDKs that write from goroutines of tools: only the goroutine inside Serve uses the real writer, and it is not used after the handler
+// has returned. What is written later is dropped, and the writer of it gets an error.
 func TestLateModernWritesReachNobody(t *testing.T) {
 	kit.Bubble(t, func(t *testing.T) {
 		release, end := make(chan struct{}), make(chan struct{})
@@ -198,7 +198,7 @@ func TestLateModernWritesReachNobody(t *testing.T) {
 		})
 		body, res := kit.Post(t, c, kit.ModernPing)
 		require.Equal(t, http.StatusOK, res.StatusCode)
-		require.Equal(t, strings.TrimSpace(strings.Repeat("-:in time ", 160)), strings.ReplaceAll(kit.Events(body), "strange(data: {\"method\":\"in time\"})", "-:in time"))
+		require.Equal(t, strings.TrimSpace(strings.Repeat("-:in time ", 160)), strings.ReplaceAll(kit.EventsSummary(body), "strange(data: {\"method\":\"in time\"})", "-:in time"))
 		close(release)
 		<-end
 		synctest.Wait()
@@ -209,7 +209,7 @@ func TestLateModernWritesReachNobody(t *testing.T) {
 	})
 }
 
-// timed notes what was written or flushed without a deadline of ten seconds.
+// timed records writes and flushes without a deadline of ten seconds.
 type timed struct {
 	*kit.Response
 	deadline atomic.Pointer[time.Time]
@@ -227,7 +227,7 @@ func (w *timed) note(what string) {
 func (w *timed) Write(p []byte) (int, error) { w.note("Write"); return w.Response.Write(p) }
 func (w *timed) FlushError() error           { w.note("Flush"); return nil }
 
-// Each write and each flush has a deadline of its own, between them there is none, and the end of the response has one.
+// Each write and each flush has a deadline of its own, there is none in between, and the end of the response has one.
 func TestWriteDeadlinesOfAModernResponse(t *testing.T) {
 	for name, head := range map[string]func(http.ResponseWriter){
 		"a stream": begins, "JSON": func(w http.ResponseWriter) { w.Header().Set("Content-Type", "application/json") }, "nothing": nil,
@@ -240,7 +240,7 @@ func TestWriteDeadlinesOfAModernResponse(t *testing.T) {
 				}
 				head(rw)
 				for range 3 {
-					kit.Elapse(time.Minute) // with comments, in a stream
+					kit.Elapse(time.Minute) // with comments, if it is a stream
 					_, _ = io.WriteString(rw, "data: 1\n\n")
 					lifted := w.deadline.Load().IsZero()
 					kit.Elapse(time.Second)

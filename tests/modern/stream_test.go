@@ -17,17 +17,17 @@ import (
 	"github.com/rejoin-mcp/rejoin/tests/internal/kit"
 )
 
-// modernServer serves both eras, the modern one with a handler.
+// modernServer makes a server of both eras, with a handler for the modern one.
 func modernServer(t *testing.T, cfg rejoin.Config, h http.HandlerFunc) *rejoin.Server {
 	t.Helper()
-	cfg.Eras = rejoin.Both
+	cfg.Eras = rejoin.EraBoth
 	return kit.NewServer(t, kit.BothEras{Fake: &kit.Fake{}, Handler: h}, cfg)
 }
 
 // modernClient is a client of such a server, over a network.
 func modernClient(t *testing.T, cfg rejointest.Config, h http.HandlerFunc) *rejointest.Client {
 	t.Helper()
-	cfg.Server.Eras = rejoin.Both
+	cfg.Server.Eras = rejoin.EraBoth
 	return rejointest.New(t, kit.BothEras{Fake: &kit.Fake{}, Handler: h}, cfg)
 }
 
@@ -42,14 +42,14 @@ func puts(t *testing.T, w http.ResponseWriter, text string) {
 	}
 }
 
-// begins a stream.
+// begins begins a stream.
 func begins(w http.ResponseWriter) {
 	w.Header().Set("Content-Type", "text/event-stream")
 	w.WriteHeader(http.StatusOK)
 }
 
-// A stream of the modern era has the head that all our streams have, whatever the SDK says; what is flushed is with the client at once; and
-// when it was silent for Config.KeepAlive it gets a comment, to the instant, but never within an event.
+// A stream of the modern era has the header of all our streams, whatever the SDK sets. What is flushed reaches the client at once. After
+// Config.KeepAlive without a write it gets a comment, at exactly that time, but never within an event.
 func TestAModernStream(t *testing.T) {
 	kit.Bubble(t, func(t *testing.T) {
 		s := modernServer(t, rejoin.Config{KeepAlive: 20 * time.Second}, func(w http.ResponseWriter, r *http.Request) {
@@ -88,7 +88,7 @@ func TestAModernStream(t *testing.T) {
 			{76*time.Second + 2*time.Hour, ": \n\n"},
 		} {
 			kit.Elapse(at.after - time.Since(began))
-			w.Story() // all is at rest
+			w.Summary() // until all goroutines are blocked
 			w.Mu.Lock()
 			require.Equal(t, at.body, w.Body.String(), "%v", at.after)
 			require.Equal(t, w.Body.Len(), w.Flushed)
@@ -96,13 +96,13 @@ func TestAModernStream(t *testing.T) {
 			w.Flushed = 0
 			w.Mu.Unlock()
 		}
-		require.Equal(t, "200 open", strings.Join(strings.Fields(w.Story()), " "))
+		require.Equal(t, "200 open", strings.Join(strings.Fields(w.Summary()), " "))
 		kit.Elapse(1)
-		require.Equal(t, "200 ended", strings.Join(strings.Fields(w.Story()), " "))
+		require.Equal(t, "200 ended", strings.Join(strings.Fields(w.Summary()), " "))
 	})
 }
 
-// Comments are for streams of events alone, that somebody can read, and between two events.
+// Comments are only for streams of events that the client reads, and only between two events.
 func TestWhereModernCommentsGo(t *testing.T) {
 	type head map[string]string
 	sse := head{"Content-Type": "text/event-stream"}
@@ -112,7 +112,7 @@ func TestWhereModernCommentsGo(t *testing.T) {
 		status int
 		writes []string
 		cfg    rejoin.Config
-		hide   bool // the flusher
+		hide   bool // the writer hides Flush
 		want   bool
 	}{
 		{"a stream that has begun", sse, 200, nil, rejoin.Config{}, false, true},
@@ -171,7 +171,7 @@ func TestWhereModernCommentsGo(t *testing.T) {
 				r := kit.Request(t, http.MethodPost, kit.ModernPing)
 				go s.Serve(w, r)
 				kit.Elapse(59 * time.Second)
-				res.Story() // all is at rest
+				res.Summary() // until all goroutines are blocked
 				res.Mu.Lock()
 				defer res.Mu.Unlock()
 				require.Equal(t, test.want, strings.HasSuffix(res.Body.String(), strings.Join(test.writes, "")+strings.Repeat(": \n\n", 3)), res.Body.String())
@@ -183,7 +183,7 @@ func TestWhereModernCommentsGo(t *testing.T) {
 	}
 }
 
-// A plain answer is the handler's own, head and body; what outer middleware has put into the head the handler can see and take back.
+// The handler decides about a plain answer, its header and its body. It can see and remove what outer middleware has put into the header.
 func TestAPlainModernAnswer(t *testing.T) {
 	kit.Bubble(t, func(t *testing.T) {
 		big := strings.Repeat("x", 1<<20)

@@ -15,7 +15,7 @@ import (
 	"github.com/rejoin-mcp/rejoin/tests/internal/kit"
 )
 
-// statesOf are the states of a session's streams, the standalone one first.
+// statesOf returns the states of a session's streams, the standalone one first.
 func statesOf(t *testing.T, c *rejointest.Client) (all []string) {
 	t.Helper()
 	for _, s := range kit.Session(t, c).Streams {
@@ -26,7 +26,7 @@ func statesOf(t *testing.T, c *rejointest.Client) (all []string) {
 
 func TestSessionsShowsEachStreamsState(t *testing.T) {
 	kit.Bubble(t, func(t *testing.T) {
-		app, next := kit.Puppets()
+		app, next := kit.ManualTools()
 		c := rejointest.New(t, app, rejointest.Config{
 			Server: rejoin.Config{
 				Node: "n-1", Policy: rejoin.Policy{StreamAfter: -1}, KeepAlive: -1,
@@ -53,7 +53,7 @@ func TestSessionsShowsEachStreamsState(t *testing.T) {
 		require.Equal(t, []string{"live", "sealed"}, statesOf(t, c))
 
 		info := kit.Session(t, c)
-		require.Equal(t, rejoin.Ref("n-1-1"), info.Ref)
+		require.Equal(t, rejoin.SessionRef("n-1-1"), info.Ref)
 		require.Equal(t, "ann", info.Principal)
 		require.Equal(t, kit.Polling, info.Version)
 		require.JSONEq(t, `{"name":"rejointest","version":"1"}`, string(info.Client))
@@ -78,7 +78,7 @@ func TestSessionsShowsEachStreamsState(t *testing.T) {
 	})
 }
 
-// The snapshots may be walked, and left, while sessions come and go.
+// The iteration over the snapshots works, and may be left early, while sessions come and go.
 func TestSessionsMayBeLeftEarly(t *testing.T) {
 	kit.Bubble(t, func(t *testing.T) {
 		s := kit.NewServer(t, &kit.Fake{}, rejoin.Config{})
@@ -98,7 +98,7 @@ func TestSessionsMayBeLeftEarly(t *testing.T) {
 	})
 }
 
-// One name is not the beginning of another.
+// A Ref is found only as a whole, not by its beginning.
 func TestRefsAreToldApart(t *testing.T) {
 	kit.Bubble(t, func(t *testing.T) {
 		s := kit.NewServer(t, &kit.Fake{}, rejoin.Config{})
@@ -121,7 +121,7 @@ func TestRefsAreToldApart(t *testing.T) {
 
 func TestCloseStreamByRef(t *testing.T) {
 	kit.Bubble(t, func(t *testing.T) {
-		app, next := kit.Puppets()
+		app, next := kit.ManualTools()
 		c := rejointest.New(t, app, rejointest.Config{Server: rejoin.Config{KeepAlive: -1}})
 		s := c.Server()
 		listen := c.Listen()
@@ -138,15 +138,15 @@ func TestCloseStreamByRef(t *testing.T) {
 		tool.Returns("done")
 		require.ErrorIs(t, s.CloseStream(tool.Stream(), 0), rejoin.ErrEnded)
 		ref := kit.Session(t, c).Ref
-		for _, unknown := range []rejoin.Ref{"", "x", ref, ref + "-99", ref + "-", ref + "-1-1", "-1", ref[:len(ref)-1]} {
-			require.ErrorIs(t, s.CloseStream(unknown, 0), rejoin.ErrUnknown, unknown)
+		for _, unknown := range []rejoin.SessionRef{"", "x", ref, ref + "-99", ref + "-", ref + "-1-1", "-1", ref[:len(ref)-1]} {
+			require.ErrorIs(t, s.CloseStream(rejoin.StreamRef(unknown), 0), rejoin.ErrUnknown, unknown)
 		}
 	})
 }
 
 func TestCloseStreamsOfASession(t *testing.T) {
 	kit.Bubble(t, func(t *testing.T) {
-		app, next := kit.Puppets()
+		app, next := kit.ManualTools()
 		c := rejointest.New(t, app, rejointest.Config{Server: rejoin.Config{KeepAlive: -1}})
 		s, ref := c.Server(), kit.Session(t, c).Ref
 		n, err := s.CloseStreams(ref, 0)
@@ -166,7 +166,7 @@ func TestCloseStreamsOfASession(t *testing.T) {
 			kit.RequireSpread(t, time.Minute, call.WaitClosed())
 		}
 		stream := next().Stream()
-		for _, unknown := range []rejoin.Ref{"", "x", stream, ref + "-", ref[:len(ref)-1]} {
+		for _, unknown := range []rejoin.SessionRef{"", "x", rejoin.SessionRef(stream), ref + "-", ref[:len(ref)-1]} {
 			_, err := s.CloseStreams(unknown, 0)
 			require.ErrorIs(t, err, rejoin.ErrUnknown, unknown)
 			require.ErrorIs(t, s.EndSession(unknown), rejoin.ErrUnknown, unknown)
@@ -178,13 +178,13 @@ func TestCloseStreamsOfASession(t *testing.T) {
 	})
 }
 
-// One stream that cannot be closed keeps no other from it.
+// A stream that cannot be closed does not prevent the others from being closed.
 func TestCloseStreamsWhereOneCannotBeClosed(t *testing.T) {
 	kit.Bubble(t, func(t *testing.T) {
-		app, next := kit.Puppets()
+		app, next := kit.ManualTools()
 		c := rejointest.New(t, app, rejointest.Config{Server: rejoin.Config{KeepAlive: -1, PolicyFor: func(r rejoin.RequestInfo, p rejoin.Policy) rejoin.Policy {
 			if r.Name == "json" {
-				p.Mode = rejoin.JSON
+				p.Mode = rejoin.ModeJSON
 			}
 			return p
 		}}})
@@ -201,7 +201,7 @@ func TestCloseStreamsWhereOneCannotBeClosed(t *testing.T) {
 
 func TestStats(t *testing.T) {
 	kit.Bubble(t, func(t *testing.T) {
-		app, next := kit.Puppets()
+		app, next := kit.ManualTools()
 		c := rejointest.New(t, app, rejointest.Config{})
 		s := c.Server()
 		require.Equal(t, rejoin.Stats{Sessions: 1, Streams: 1, Opened: 1}, s.Stats())
@@ -231,15 +231,15 @@ func TestStats(t *testing.T) {
 	})
 }
 
-// An ordinary route behind an adapter's Middleware finds the server, and closes what it likes.
+// An ordinary route behind an adapter's Middleware finds the server, and can close streams.
 func TestAnAdminRoute(t *testing.T) {
 	kit.Bubble(t, func(t *testing.T) {
-		app, next := kit.Puppets()
+		app, next := kit.ManualTools()
 		c := rejointest.New(t, app, rejointest.Config{
 			Server: rejoin.Config{KeepAlive: -1},
 			Handler: func(s *rejoin.Server) http.Handler {
 				admin := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-					err := rejoin.ServerFromContext(r.Context()).CloseStream(rejoin.Ref(strings.TrimPrefix(r.URL.Path, "/close/")), time.Minute)
+					err := rejoin.ServerFromContext(r.Context()).CloseStream(rejoin.StreamRef(strings.TrimPrefix(r.URL.Path, "/close/")), time.Minute)
 					if err != nil {
 						http.Error(w, err.Error(), http.StatusNotFound)
 					}

@@ -12,8 +12,8 @@ import (
 	"github.com/rejoin-mcp/rejoin/tests/internal/kit"
 )
 
-// An operator's page goes over all sessions and closes their streams. What one of them takes does not depend on how many there are: each is
-// found by its Ref, wherever it stands. The shortest of several runs counts, for the machine may be busy.
+// An operator's page lists all sessions and closes their streams. The time for one session does not depend on the number of sessions: each is found
+// by its Ref. The shortest of several runs counts, because the machine may be busy.
 func TestAnAdminLoopIsLinear(t *testing.T) {
 	defer debug.SetGCPercent(debug.SetGCPercent(-1))
 	const few = 100
@@ -22,7 +22,7 @@ func TestAnAdminLoopIsLinear(t *testing.T) {
 	require.Less(t, large, time.Duration(many/few/5)*small, "of %d sessions %d took %v, of %d %v", few, few, small, many, large)
 }
 
-// closesOf is how long it takes to close the streams of some of so many sessions.
+// closesOf returns how long it takes to close the streams of some of all sessions.
 func closesOf(t *testing.T, sessions, some int) time.Duration {
 	t.Helper()
 	s := kit.NewServer(t, &kit.Fake{}, rejoin.Config{MaxSessions: -1, SessionIdleTTL: -1, Logger: kit.QuietLogger()})
@@ -50,7 +50,7 @@ func closesOf(t *testing.T, sessions, some int) time.Duration {
 	return shortest
 }
 
-// What has ended is not found any more, by no name that it had.
+// A session that has ended is not found any more, by none of its names.
 func TestWhatHasEndedIsNotFoundByItsRef(t *testing.T) {
 	kit.Bubble(t, func(t *testing.T) {
 		s := kit.NewServer(t, &kit.Fake{}, rejoin.Config{Node: "a-1", MaxSessions: 3})
@@ -61,7 +61,10 @@ func TestWhatHasEndedIsNotFoundByItsRef(t *testing.T) {
 			require.Len(t, all, 1)
 			ref, stream := all[0].Ref, all[0].Streams[0].Ref
 			require.NoError(t, s.CloseStream(stream, 0))
-			for _, unknown := range []rejoin.Ref{stream + "0", "0" + stream, ref + "-00", ref + "-+0", ref + "--0", ref + "-4294967296", "a-1", "a", "-", ""} {
+			for _, unknown := range []rejoin.StreamRef{
+				stream + "0", "0" + stream, rejoin.StreamRef(ref + "-00"), rejoin.StreamRef(ref + "-+0"), rejoin.StreamRef(ref + "--0"),
+				rejoin.StreamRef(ref + "-4294967296"), "a-1", "a", "-", "",
+			} {
 				require.ErrorIs(t, s.CloseStream(unknown, 0), rejoin.ErrUnknown, unknown)
 			}
 			if round%2 == 0 {

@@ -18,7 +18,7 @@ import (
 	"github.com/rejoin-mcp/rejoin/tests/internal/kit"
 )
 
-// What is left is counted by requests, of every kind: also each of a batch, and those whose client can never come back.
+// A drain reports what is left, in requests of every kind: each request of a batch counts, and those whose client can never poll.
 func TestDrainCountsRequests(t *testing.T) {
 	kit.Bubble(t, func(t *testing.T) {
 		id := ""
@@ -28,22 +28,22 @@ func TestDrainCountsRequests(t *testing.T) {
 				kit.Accept(c)
 			}
 		}}, Handler: http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() })}
-		c := rejointest.New(t, app, rejointest.Config{Version: kit.Batches, Server: rejoin.Config{Eras: rejoin.Both}})
+		c := rejointest.New(t, app, rejointest.Config{Version: kit.Batches, Server: rejoin.Config{Eras: rejoin.EraBoth}})
 		kit.Serve(c.Server(), kit.InSession(t, id, `{"jsonrpc":"2.0","id":"one","method":"x"}`))
 		kit.Serve(c.Server(), kit.InSession(t, id, "["+kit.CallBody(`"a"`, "{}")+","+strings.Replace(kit.CallBody(`"b"`, "{}"), `"x"`, `"now"`, 1)+","+kit.CallBody(`"c"`, "{}")+"]"))
 		kit.Serve(c.Server(), kit.Request(t, http.MethodPost, kit.ModernPing))
-		c.Start("x", nil).Cut() // before it was given an id
+		c.Start("x", nil).Cut() // before it got an id
 		require.Equal(t, &rejoin.DrainError{Running: 1 + 2 + 1 + 1}, <-kit.Drain(t, c.Server(), time.Minute))
 		synctest.Wait()
 		require.Zero(t, c.Server().Stats().Sessions)
 	})
 }
 
-// A drain waits until a response was written, not only recorded: for a client that reads slowly, as long as it reads.
+// A drain waits until a response was written, not only recorded: as long as a slow client reads.
 func TestDrainWaitsForAResponseToBeWritten(t *testing.T) {
 	for _, thaws := range []bool{true, false} {
 		kit.Bubble(t, func(t *testing.T) {
-			app, next := kit.Puppets()
+			app, next := kit.ManualTools()
 			c := rejointest.New(t, app, rejointest.Config{Server: rejoin.Config{WriteTimeout: time.Hour}})
 			call := c.CallTool("x", nil)
 			tool := next()
@@ -64,7 +64,7 @@ func TestDrainWaitsForAResponseToBeWritten(t *testing.T) {
 	}
 }
 
-// The last request may end in the very moment in which the drain's time is over: then nothing is left, and nothing is reported.
+// The last request may end at the moment at which the drain's time is over. Then nothing is left, and nothing is reported.
 func TestDrainThatEndsJustInTime(t *testing.T) {
 	kit.Bubble(t, func(t *testing.T) {
 		calls := make(chan *rejoin.Call, 1)
@@ -75,7 +75,7 @@ func TestDrainThatEndsJustInTime(t *testing.T) {
 			}
 			calls <- c
 		}}
-		for range 20 { // which of the two a drain hears of first is a matter of chance
+		for range 20 { // a select chooses at random
 			c := rejointest.New(t, app, rejointest.Config{})
 			c.Start("x", nil)
 			call := <-calls
@@ -85,7 +85,7 @@ func TestDrainThatEndsJustInTime(t *testing.T) {
 	})
 }
 
-// overWhenAsked is a context that is over as soon as somebody asks for it, which is when something else happens.
+// overWhenAsked is a context that ends, and does something else, when Done is called.
 type overWhenAsked struct {
 	context.Context
 	then func()
@@ -98,12 +98,12 @@ func (c overWhenAsked) Done() <-chan struct{} {
 	return over
 }
 
-// A drain whose time is over already takes what there is: nothing, or all that runs.
+// A drain whose time is already over returns at once: nil, or an error with everything that runs.
 func TestDrainWithoutTime(t *testing.T) {
 	kit.Bubble(t, func(t *testing.T) {
 		ctx, cancel := context.WithCancel(context.Background())
 		cancel()
-		app, next := kit.Puppets()
+		app, next := kit.ManualTools()
 		c := rejointest.New(t, app, rejointest.Config{})
 		call := c.CallTool("x", nil)
 		next()
@@ -118,7 +118,7 @@ func TestDrainWithoutTime(t *testing.T) {
 	})
 }
 
-// An initialize that is under way is finished: its client has a session then, in which it is told to go elsewhere.
+// A running initialize is completed: its client gets a session, in which it is told to go elsewhere.
 func TestDrainDuringInitialize(t *testing.T) {
 	kit.Bubble(t, func(t *testing.T) {
 		var first *rejoin.Call
@@ -127,12 +127,12 @@ func TestDrainDuringInitialize(t *testing.T) {
 		done := kit.Drain(t, s, time.Minute)
 		require.Empty(t, done)
 		kit.Accept(first)
-		require.Equal(t, "200 result ended", w.Story())
+		require.Equal(t, "200 result ended", w.Summary())
 		require.NoError(t, <-done)
 		id := w.Header().Get("Mcp-Session-Id")
-		require.Equal(t, "202 ended", kit.Serve(s, kit.InSession(t, id, `{"jsonrpc":"2.0","method":"notifications/initialized"}`)).Story())
-		require.Equal(t, `503 error(-32000,"mine") ended`, kit.Serve(s, kit.InSession(t, id, kit.Ping)).Story())
-		require.Equal(t, "204 ended", kit.Serve(s, inSessionBy(t, http.MethodDelete, id)).Story())
+		require.Equal(t, "202 ended", kit.Serve(s, kit.InSession(t, id, `{"jsonrpc":"2.0","method":"notifications/initialized"}`)).Summary())
+		require.Equal(t, `503 error(-32000,"mine") ended`, kit.Serve(s, kit.InSession(t, id, kit.Ping)).Summary())
+		require.Equal(t, "204 ended", kit.Serve(s, inSessionBy(t, http.MethodDelete, id)).Summary())
 	})
 }
 
@@ -144,7 +144,7 @@ func inSessionBy(t *testing.T, method, session string) *http.Request {
 	return r
 }
 
-// A drain sends nobody away from a running call, whatever the store: nobody else could serve it.
+// A drain does not disconnect the client of a running call, with any store: no other process could serve it.
 func TestADrainHandsNobodyOver(t *testing.T) {
 	for _, test := range []struct {
 		name, version string
@@ -154,12 +154,12 @@ func TestADrainHandsNobodyOver(t *testing.T) {
 	}{
 		{name: "undecided", policy: rejoin.Policy{StreamAfter: -1}, before: "open", after: "open"},
 		{name: "attached", speaks: true, before: "200 sse primer@0 1:progress open", after: "200 sse primer@0 1:progress open"},
-		{name: "mode JSON", policy: rejoin.Policy{Mode: rejoin.JSON}, before: "open", after: "open"},
+		{name: "mode JSON", policy: rejoin.Policy{Mode: rejoin.ModeJSON}, before: "open", after: "open"},
 		{name: "cannot poll", version: kit.Legacy, speaks: true, before: "200 sse comment 1:progress open", after: "200 sse comment 1:progress open"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			kit.Bubble(t, func(t *testing.T) {
-				app, next := kit.Puppets()
+				app, next := kit.ManualTools()
 				c := rejointest.New(t, app, rejointest.Config{Version: test.version, Server: rejoin.Config{
 					Policy: test.policy, Store: storetest.Faulty(eventstore.NewMemory(eventstore.MemoryConfig{}), nil),
 				}})
@@ -181,7 +181,7 @@ func TestADrainHandsNobodyOver(t *testing.T) {
 	}
 }
 
-// However many close a server at once, and whatever is asked of it meanwhile: every request is answered, every tool is told, and no
+// Several goroutines close a server, and requests come meanwhile: every request is answered, the context of every tool ends with the cause, and no
 // session is left.
 func TestClosesAtOnce(t *testing.T) {
 	kit.Bubble(t, func(t *testing.T) {
@@ -214,12 +214,12 @@ func TestClosesAtOnce(t *testing.T) {
 			if i%2 == 1 {
 				want = "200 sse primer@0 retry ended"
 			}
-			require.Equal(t, want, w.Story())
+			require.Equal(t, want, w.Summary())
 		}
 		for _, w := range late {
-			require.Contains(t, []string{ // before, during and after
+			require.Contains(t, []string{ // the answers before, during and after Close
 				`200 error(-32000,"late") shutdown open`, `503 error(-32000,"late") open`, "404 error(-32001,null) open",
-			}, w.Story())
+			}, w.Summary())
 		}
 		require.Len(t, told.Ended, len(ids))
 		for _, cause := range append(told.Cancelled, told.Ended...) {
@@ -231,7 +231,7 @@ func TestClosesAtOnce(t *testing.T) {
 	})
 }
 
-// A tool that gives up as soon as its context ends does not answer before the server does: the client is told why.
+// A tool that returns as soon as its context ends does not answer before the server: the client is told why.
 func TestTheServerAnswersForATool(t *testing.T) {
 	kit.Bubble(t, func(t *testing.T) {
 		given := make(chan error, 64)
@@ -242,7 +242,7 @@ func TestTheServerAnswersForATool(t *testing.T) {
 			}
 			context.AfterFunc(c.Context(), func() { given <- c.Fail(rejoin.Errorf(-1, "I was told to stop")) })
 		}}
-		for range 5 { // whoever leaves it to chance loses now and then
+		for range 5 { // a race would be lost now and then
 			c := rejointest.New(t, app, rejointest.Config{})
 			var calls []*rejointest.Call
 			for range 64 {

@@ -15,10 +15,10 @@ import (
 	"github.com/rejoin-mcp/rejoin/tests/internal/kit"
 )
 
-// While a server drains it takes no new work, and serves what belongs to the old.
+// A draining server accepts no new work, and serves requests that belong to running work.
 func TestWhatIsServedWhileDraining(t *testing.T) {
 	kit.Bubble(t, func(t *testing.T) {
-		app, next := kit.Puppets()
+		app, next := kit.ManualTools()
 		c := rejointest.New(t, app, rejointest.Config{})
 		require.False(t, c.Server().Draining())
 		listen := c.Listen()
@@ -64,11 +64,11 @@ func TestWhatIsServedWhileDraining(t *testing.T) {
 	})
 }
 
-// A response that nobody has fetched yet is waited for, until its client has come or Retain has passed.
+// A drain waits for a response that was not fetched, until its client has polled or Retain has passed.
 func TestDrainWaitsForResponsesToBeFetched(t *testing.T) {
 	for _, comes := range []bool{true, false} {
 		kit.Bubble(t, func(t *testing.T) {
-			app, next := kit.Puppets()
+			app, next := kit.ManualTools()
 			c := rejointest.New(t, app, rejointest.Config{})
 			call := c.CallTool("x", nil)
 			tool := next()
@@ -97,7 +97,7 @@ func TestDrainWaitsForResponsesToBeFetched(t *testing.T) {
 // Clients that cannot poll keep their streams until everything is answered.
 func TestDrainOfClientsThatCannotPoll(t *testing.T) {
 	kit.Bubble(t, func(t *testing.T) {
-		app, next := kit.Puppets()
+		app, next := kit.ManualTools()
 		c := rejointest.New(t, app, rejointest.Config{Version: kit.Legacy})
 		listen := c.Listen()
 		call := c.CallTool("x", nil)
@@ -116,7 +116,7 @@ func TestDrainOfClientsThatCannotPoll(t *testing.T) {
 // What does not end in time is answered with an error, and counted.
 func TestDrainThatTakesTooLong(t *testing.T) {
 	kit.Bubble(t, func(t *testing.T) {
-		app, next := kit.Puppets()
+		app, next := kit.ManualTools()
 		c := rejointest.New(t, app, rejointest.Config{Server: rejoin.Config{KeepAlive: -1, Policy: rejoin.Policy{StreamAfter: -1}}})
 		undecided := c.CallTool("x", nil)
 		next()
@@ -148,7 +148,7 @@ func TestDrainThatTakesTooLong(t *testing.T) {
 // Drains and closes may come in any number and order, and at once.
 func TestDrainAndCloseAreIdempotent(t *testing.T) {
 	kit.Bubble(t, func(t *testing.T) {
-		app, next := kit.Puppets()
+		app, next := kit.ManualTools()
 		c := rejointest.New(t, app, rejointest.Config{})
 		call := c.CallTool("x", nil)
 		tool := next()
@@ -167,8 +167,8 @@ func TestDrainAndCloseAreIdempotent(t *testing.T) {
 		require.NoError(t, c.Server().Drain(context.Background()))
 		require.Zero(t, c.Server().Stats().Sessions)
 	})
-	kit.Bubble(t, func(t *testing.T) { // what they wait for ends with the only session
-		app, next := kit.Puppets()
+	kit.Bubble(t, func(t *testing.T) { // the drains end because the only session ends
+		app, next := kit.ManualTools()
 		c := rejointest.New(t, app, rejointest.Config{})
 		call := c.CallTool("x", nil)
 		next()
@@ -183,7 +183,7 @@ func TestDrainAndCloseAreIdempotent(t *testing.T) {
 	require.NoError(t, s.Drain(context.Background()), "with nothing to do")
 }
 
-// Close does not wait, and after it nothing is served but what is under way.
+// Close does not wait. After it only running responses are served.
 func TestClose(t *testing.T) {
 	kit.Bubble(t, func(t *testing.T) {
 		var told kit.Ends
@@ -208,23 +208,23 @@ func TestClose(t *testing.T) {
 	})
 }
 
-// A client that initializes when the server closes is told to try again, and not that a session has ended that it never had.
+// A client that sends initialize while the server closes is told to try again. It is not told that a session has ended, because it never had one.
 func TestCloseDuringInitialize(t *testing.T) {
 	kit.Bubble(t, func(t *testing.T) {
 		s := kit.NewServer(t, &kit.Fake{OnRequest: func(*rejoin.Call) {}}, rejoin.Config{})
 		w := kit.Serve(s, kit.Request(t, http.MethodPost, kit.Initialize))
-		require.Equal(t, "open", w.Story())
+		require.Equal(t, "open", w.Summary())
 		s.Close()
-		require.Equal(t, `503 error(-32000,"mine") ended`, w.Story())
+		require.Equal(t, `503 error(-32000,"mine") ended`, w.Summary())
 		require.Zero(t, s.Stats().Sessions)
 	})
 }
 
-// A drain is followed by http.Server.Shutdown, which then has nothing to wait for.
+// After a drain http.Server.Shutdown has nothing to wait for.
 func TestShutdownReturnsAfterADrain(t *testing.T) {
 	for _, version := range []string{kit.Polling, kit.Legacy} {
 		kit.Bubble(t, func(t *testing.T) {
-			app, next := kit.Puppets()
+			app, next := kit.ManualTools()
 			var hs *http.Server
 			c := rejointest.New(t, app, rejointest.Config{Version: version, HTTP: func(s *http.Server) { hs = s }})
 			listen := c.Listen()
@@ -243,10 +243,10 @@ func TestShutdownReturnsAfterADrain(t *testing.T) {
 	}
 }
 
-// Close also fits http.Server.RegisterOnShutdown: streams that would last for ever end.
+// Close can be registered with http.Server.RegisterOnShutdown: it ends streams that would never end.
 func TestCloseOnShutdown(t *testing.T) {
 	kit.Bubble(t, func(t *testing.T) {
-		app, next := kit.Puppets()
+		app, next := kit.ManualTools()
 		var hs *http.Server
 		c := rejointest.New(t, app, rejointest.Config{HTTP: func(s *http.Server) { hs = s }})
 		hs.RegisterOnShutdown(c.Server().Close)

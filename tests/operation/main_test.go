@@ -1,4 +1,4 @@
-// Package operation_test is about running a server: draining, shutting down, replicas, and what an operator sees and does.
+// Package operation_test tests the operation of a server: draining, shutting down, replicas, and what an operator sees and does.
 package operation_test
 
 import (

@@ -50,8 +50,7 @@ func (r *replica) dial() (net.Conn, error) {
 	}
 }
 
-// balancer is a proxy as they stand in front of replicas: new sessions go to those that are ready, in turn, and a session stays where it
-// is, as long as that is up.
+// balancer is a load balancer in front of replicas: new sessions go to the ready replicas in turn, and a session stays at its replica while that is up.
 type balancer struct {
 	proxy    httputil.ReverseProxy
 	replicas []*replica
@@ -61,7 +60,7 @@ type balancer struct {
 	homes map[string]int
 }
 
-// balance starts n replicas of an app, and a proxy in front of them.
+// balance starts n replicas of an app, and a balancer in front of them.
 func balance(t *testing.T, app rejoin.App, n int) *balancer {
 	t.Helper()
 	b := &balancer{homes: map[string]int{}}
@@ -107,7 +106,7 @@ func (b *balancer) pick(session string) int {
 	for {
 		b.turn++
 		at := b.turn % len(b.replicas)
-		if !b.replicas[at].Draining() { // what its readiness route says
+		if !b.replicas[at].Draining() { // as its readiness route would say
 			return at
 		}
 	}
@@ -122,21 +121,21 @@ func (r *replica) isDown() bool {
 	}
 }
 
-// client is a new one, with a session somewhere.
+// client is a new client, with a session at one of the replicas.
 func (b *balancer) client(t *testing.T, app rejoin.App, version string) *rejointest.Client {
 	t.Helper()
 	return rejointest.New(t, app, rejointest.Config{Version: version, Handler: func(*rejoin.Server) http.Handler { return &b.proxy }})
 }
 
-// A guest is a client of a replica, with what it has under way.
+// A guest is a client of a replica, with what it waits for.
 type guest struct {
 	*rejointest.Client
-	tool         *kit.Puppet
+	tool         *kit.ManualTool
 	call, listen *rejointest.Call
 }
 
-// guests opens two sessions each of clients in every state, one on each of two replicas. Those of the first come first.
-func (b *balancer) guests(t *testing.T, app rejoin.App, next func() *kit.Puppet) (at [2]map[string]*guest) {
+// guests opens two sessions for each state of a client, one at each of two replicas. It returns those of the first replica first.
+func (b *balancer) guests(t *testing.T, app rejoin.App, next func() *kit.ManualTool) (at [2]map[string]*guest) {
 	t.Helper()
 	at = [2]map[string]*guest{{}, {}}
 	for name, version := range map[string]string{"undecided": kit.Polling, "attached": kit.Polling, "parked": kit.Polling, "lost": kit.Polling, "cannot poll": kit.Legacy} {
@@ -168,11 +167,11 @@ func (b *balancer) guests(t *testing.T, app rejoin.App, next func() *kit.Puppet)
 	return at
 }
 
-// One of two replicas is drained and shut down: its clients get everything that they wait for, new ones go to the other, whose own notice
-// nothing.
+// One of two replicas is drained and shut down. Its clients get everything that they wait for, new clients go to the other replica, and the clients of
+// that one notice nothing.
 func TestARollingRestart(t *testing.T) {
 	kit.Bubble(t, func(t *testing.T) {
-		app, next := kit.Puppets()
+		app, next := kit.ManualTools()
 		b := balance(t, app, 2)
 		at := b.guests(t, app, next)
 		old := b.replicas[0]
@@ -220,10 +219,10 @@ func TestARollingRestart(t *testing.T) {
 	})
 }
 
-// Where a drain takes too long, those who wait are told, on a whole event, and those who are away are sent to open a new session.
+// If a drain takes too long, waiting clients are told, between two events, and disconnected clients are told to open a new session.
 func TestARestartThatCannotWait(t *testing.T) {
 	kit.Bubble(t, func(t *testing.T) {
-		app, next := kit.Puppets()
+		app, next := kit.ManualTools()
 		b := balance(t, app, 2)
 		at := b.guests(t, app, next)
 		old := b.replicas[0]
@@ -246,7 +245,7 @@ func TestARestartThatCannotWait(t *testing.T) {
 	})
 }
 
-// shutsDown shuts an http.Server down, which must not have to wait for anything but its own looks at the connections.
+// shutsDown shuts an http.Server down, which must wait for nothing (Shutdown polls the connections at intervals).
 func shutsDown(t *testing.T, s *http.Server) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)

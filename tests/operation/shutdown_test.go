@@ -21,8 +21,8 @@ import (
 	"github.com/rejoin-mcp/rejoin/tests/internal/kit"
 )
 
-// With a hundred calls open, in every state, http.Server.Shutdown has nothing to wait for once the server was told: each response has
-// its end on the wire, and each client its result, an error, or a time to come back.
+// A hundred calls run, in every state, when the server is closed or drained. Then http.Server.Shutdown has nothing to wait for: each response has its
+// end on the wire, and each client its result, an error, or a time to poll.
 func TestShutdownWithManyStreams(t *testing.T) {
 	const patient = time.Minute
 	for name, test := range map[string]struct {
@@ -43,7 +43,7 @@ func TestShutdownWithManyStreams(t *testing.T) {
 		for _, version := range []string{kit.Polling, kit.Legacy} {
 			t.Run(name+", "+version, func(t *testing.T) {
 				kit.Bubble(t, func(t *testing.T) {
-					app, next := kit.Puppets()
+					app, next := kit.ManualTools()
 					var hs *http.Server
 					c := rejointest.New(t, app, rejointest.Config{
 						Version: version, HTTP: func(s *http.Server) { hs = s },
@@ -51,7 +51,7 @@ func TestShutdownWithManyStreams(t *testing.T) {
 					})
 					listen := c.Listen()
 					var calls []*rejointest.Call
-					var tools []*kit.Puppet
+					var tools []*kit.ManualTool
 					for i := range 100 {
 						calls, tools = append(calls, c.CallTool("x", nil)), append(tools, next())
 						if i%4 != 0 {
@@ -65,7 +65,7 @@ func TestShutdownWithManyStreams(t *testing.T) {
 							calls[i].Cut()
 						}
 					}
-					back := func(i int) bool { return i%4 == 3 || i%4 == 2 && version == kit.Polling } // it has to come back
+					back := func(i int) bool { return i%4 == 3 || i%4 == 2 && version == kit.Polling } // the client has to poll
 					test.before(t, c.Server(), hs, func() {
 						for i := range calls {
 							tools[i].Returns(i)
@@ -98,7 +98,7 @@ func TestShutdownWithManyStreams(t *testing.T) {
 	}
 }
 
-// regexpOf is how the last connection of a call looks.
+// regexpOf is what the summary of a call's last connection looks like.
 func regexpOf(results, away bool, i int, version string) string {
 	response := `error\(-32000,\d+\) shutdown`
 	if results {
@@ -109,7 +109,7 @@ func regexpOf(results, away bool, i int, version string) string {
 	case away && results:
 		return `^200 sse (primer@1|comment) 2:result closed$`
 	case away && i%4 == 3:
-		return "^200 sse " + greeting + "1:progress cut$" // nobody has come back
+		return "^200 sse " + greeting + "1:progress cut$" // the client has not polled
 	case away:
 		return "^200 sse " + greeting + "1:progress retry closed$"
 	case i%4 == 0:
@@ -118,8 +118,8 @@ func regexpOf(results, away bool, i int, version string) string {
 	return "^200 sse " + greeting + "1:progress 2:" + response + " closed$"
 }
 
-// The same once over real sockets, which can be reset, as pipes in memory cannot: a response that ends with anything but its last chunk is an
-// error to net/http's client. Everything that is waited for is an event.
+// The same over real sockets, which can be reset, unlike pipes in memory: for net/http's client a response that does not end with its last chunk is an
+// error. The test waits only for events.
 func TestShutdownOverTCP(t *testing.T) {
 	for _, drain := range []bool{false, true} {
 		t.Run(fmt.Sprintf("drain=%v", drain), func(t *testing.T) {
@@ -210,7 +210,7 @@ func (w *wire) open(version string) (session string) {
 	return res.Header.Get("Mcp-Session-Id")
 }
 
-// stream opens a stream and returns when a line with that text has come. What came in all, up to a clean end, or how it broke, is sent.
+// stream sends a request for a stream, and returns when a line with text has come. The channel gets everything that came, and how the stream ended.
 func (w *wire) stream(r *http.Request, text string) <-chan string {
 	w.t.Helper()
 	res, err := w.client.Do(r)
@@ -231,7 +231,7 @@ func (w *wire) stream(r *http.Request, text string) <-chan string {
 			switch err {
 			case nil:
 			case io.EOF:
-				out <- kit.Events(all.String())
+				out <- kit.EventsSummary(all.String())
 				return
 			default:
 				arrived()
@@ -248,10 +248,10 @@ func (w *wire) stream(r *http.Request, text string) <-chan string {
 	return out
 }
 
-// Shutdown may be called twice, at once, so that Close is: clients see one error, and one end.
+// Shutdown may be called twice, and then Close runs twice at once: clients get one error, and one end.
 func TestShutdownTwice(t *testing.T) {
 	kit.Bubble(t, func(t *testing.T) {
-		app, next := kit.Puppets()
+		app, next := kit.ManualTools()
 		var hs *http.Server
 		c := rejointest.New(t, app, rejointest.Config{HTTP: func(s *http.Server) { hs = s }})
 		hs.RegisterOnShutdown(c.Server().Close)

@@ -17,20 +17,20 @@ import (
 	"github.com/rejoin-mcp/rejoin/tests/internal/kit"
 )
 
-// asker is a client of one stream of a server whose store fails, without a network: it comes back whenever its connection has ended, as
-// good clients do, and holds what comes against what the tools said. What is wrong is noted, for it runs in a goroutine of its own.
+// asker is a client of one stream of a server whose store fails, without a network. It polls whenever its connection has ended, as good clients do, and
+// compares what comes with what the tools have sent. It records faults, because it runs in a goroutine of its own.
 type asker struct {
 	t       *testing.T
 	s       *rejoin.Server
 	session string
-	name    string        // of the tool; "": it listens to the standalone stream
-	cutAt   time.Duration // its first connection is lost then; 0: it is not
+	name    string        // the name of the tool; "": it reads the standalone stream
+	cutAt   time.Duration // when its first connection is cut; 0: never
 
 	mu     sync.Mutex
 	wrong  []string
 	cursor string
-	at     int // messages up to the cursor
-	heard  int // messages on this connection and before
+	at     int // how many messages come up to the cursor
+	heard  int // how many messages have come on all connections
 	retry  time.Duration
 	asked  bool
 	quits  bool   // it has cancelled its request
@@ -42,7 +42,7 @@ func (k *asker) fault(format string, args ...any) {
 	k.wrong = append(k.wrong, k.name+": "+fmt.Sprintf(format, args...))
 }
 
-// run asks, comes back, and returns when there is nothing more to come back for.
+// run sends the request, polls, and returns when nothing is left to be polled.
 func (k *asker) run() {
 	began := time.Now()
 	r := kit.Request(k.t, http.MethodGet, "", "Mcp-Session-Id", k.session)
@@ -74,7 +74,7 @@ func (k *asker) run() {
 	k.ended = time.Since(began)
 }
 
-// closed looks at how a connection ended.
+// closed handles the end of a connection.
 func (k *asker) closed(w *ear, lost bool) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -93,19 +93,19 @@ func (k *asker) closed(w *ear, lost bool) {
 	case !strings.HasSuffix(body, "\n\n") || len(w.rest) > 0:
 		k.fault("torn: %q", w.rest)
 	case k.over != "":
-	case k.quits: // nothing is to be fetched
+	case k.quits: // there is nothing to fetch
 		k.over = "cancelled"
 	case k.cursor == "":
 		k.fault("its connection ended, and it has nothing to come back with: %q", body)
 		k.over = "lost"
-	case lost: // what had no id comes again
+	case lost: // messages without an id come again
 		k.heard = k.at
 	case k.name != "" && k.heard != k.at:
 		k.fault("it was sent away with %d messages that it has no id for", k.heard-k.at)
 	}
 }
 
-// event takes one event of a stream.
+// event handles one event of a stream.
 func (k *asker) event(block string) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -160,7 +160,7 @@ func (k *asker) message(data, id string) {
 		k.asked = true
 		go k.says(`{"jsonrpc":"2.0","id":` + string(m.ID) + `,"result":{}}`)
 		return
-	case m.Method == "notifications/cancelled": // of a question that nobody waits for
+	case m.Method == "notifications/cancelled": // a question was withdrawn
 		return
 	}
 	if m.Params.Progress != k.heard {
@@ -169,7 +169,7 @@ func (k *asker) message(data, id string) {
 	k.heard = m.Params.Progress + 1
 }
 
-// says posts something that is accepted.
+// says posts a message that is accepted.
 func (k *asker) says(body string) {
 	w := &kit.Response{Head: http.Header{}}
 	began := time.Now()
@@ -181,7 +181,7 @@ func (k *asker) says(body string) {
 	}
 }
 
-// ear is a response whose events are heard as they are flushed.
+// ear is a response that handles events when they are flushed.
 type ear struct {
 	kit.Response
 	k    *asker
@@ -204,7 +204,7 @@ func (w *ear) Flush() {
 	}
 }
 
-// steps is an app whose tools do what their names say.
+// steps is an app with tools that do what their names say.
 func (w *faultyWorld) steps() rejoin.App {
 	return rejoin.NewApp(rejoin.Info{}, func(ctx context.Context, r *rejoin.Request) (any, error) {
 		h, name := rejoin.HandleFromContext(ctx), r.Name()
@@ -222,12 +222,12 @@ func (w *faultyWorld) steps() rejoin.App {
 			}
 		}
 		switch name {
-		case "polled": // lets its client go, asks it something, and goes on without it
+		case "polled": // closes its stream, asks, and goes on without the answer
 			tell()
 			kit.Elapse(50 * time.Millisecond)
 			tell()
 			limited, cancel := context.WithTimeout(ctx, 20*time.Second)
-			if err := h.Request(limited, "roots/list", nil, nil); err != nil {
+			if err := h.Ask(limited, "roots/list", nil, nil); err != nil {
 				w.unasked.Add(1)
 			}
 			cancel()
@@ -237,7 +237,7 @@ func (w *faultyWorld) steps() rejoin.App {
 			tell()
 			kit.Elapse(500 * time.Millisecond)
 			tell()
-		case "parked": // has ended when its client comes back
+		case "parked": // has returned when its client polls
 			_ = h.CloseStream(0)
 			aside()
 			tell()
@@ -255,7 +255,7 @@ func (w *faultyWorld) steps() rejoin.App {
 	})
 }
 
-// opened is the id of a new session.
+// opened opens a session and returns its id.
 func (w *faultyWorld) opened() string {
 	id, refused := kit.Open(w.t, w.s)
 	require.Empty(w.t, refused)

@@ -13,9 +13,9 @@ import (
 // storeTimeout is the default of Config.StoreTimeout.
 const storeTimeout = 5 * time.Second
 
-// Whatever one operation of a store does, or all of its kind from one on, every call ends, with its result or with an error that says why,
-// and in time; what was written comes in order, once, on as many connections as it takes; sessions and their siblings go on, DELETE waits for
-// nothing, nothing is left, and it is counted.
+// One operation of a store fails in some way, or all of its kind from one on. Every call still ends in time, with its result or an error that says why.
+// Events come in order, once, on as many connections as needed. The session and another session go on, DELETE does not wait, nothing is left, and the
+// failure is counted.
 func TestAStoreThatFailsAtAnyOperation(t *testing.T) {
 	clean := faultyPlay(t, stroke{})
 	require.Zero(t, clean.s.Stats().StoreFailed)
@@ -26,7 +26,7 @@ func TestAStoreThatFailsAtAnyOperation(t *testing.T) {
 		ever     []bool
 		step     int
 		errors   bool          // calls may end with an error
-		delay    time.Duration // for each operation that a call waits for in turn
+		delay    time.Duration // for each operation that a call waits for, one after the other
 	}{
 		{"append", "fails", ever, 1, false, 0},
 		{"append", "panics", once, 1, false, 0},
@@ -41,7 +41,7 @@ func TestAStoreThatFailsAtAnyOperation(t *testing.T) {
 		{"drop", "fails", ever, 1, false, 0},
 		{"drop", "panics", once, 1, false, 0},
 		{"drop", "lies", once, 1, false, 0},
-		{"drop", "drags", ever, 1, false, 0}, // nobody waits for it
+		{"drop", "drags", ever, 1, false, 0}, // no client waits for it
 		{"drop", "blocks", ever, 1, false, 0},
 		{"dropsession", "fails", ever, 1, false, 0},
 		{"dropsession", "panics", once, 1, false, 0},
@@ -57,7 +57,7 @@ func TestAStoreThatFailsAtAnyOperation(t *testing.T) {
 				w.judge(how, clean, test.errors)
 				most := clean.took + test.delay*time.Duration(w.inTurn(how))
 				if test.errors || test.delay > 0 {
-					most += 2 * time.Second // a poll or two more
+					most += 2 * time.Second // one or two more polls
 				}
 				require.LessOrEqual(t, w.took, most, how)
 			}
@@ -65,7 +65,7 @@ func TestAStoreThatFailsAtAnyOperation(t *testing.T) {
 	}
 }
 
-// faultyPlay is play in a bubble of its own.
+// faultyPlay runs play in a bubble of its own.
 func faultyPlay(t *testing.T, how stroke) (w *faultyWorld) {
 	t.Helper()
 	kit.Bubble(t, func(t *testing.T) {
@@ -79,8 +79,8 @@ func faultyPlay(t *testing.T, how stroke) (w *faultyWorld) {
 	return w
 }
 
-// inTurn is how many operations that meet with a stroke one call may wait for, one after the other. One that was waited for in vain is the
-// last of its kind that its stream asks for; and one tool sends on two streams.
+// inTurn returns for how many failing operations one call may wait, one after the other. If one was waited for in vain, its stream asks for no other of
+// this kind; and one tool sends on two streams.
 func (w *faultyWorld) inTurn(how stroke) int {
 	switch {
 	case how.kind == "drags":
@@ -91,7 +91,7 @@ func (w *faultyWorld) inTurn(how stroke) int {
 	return 1
 }
 
-// judge holds how the clients ended against how they do where nothing happens.
+// judge compares how the clients ended with how they end without a failure.
 func (w *faultyWorld) judge(how stroke, clean *faultyWorld, mayFail bool) {
 	w.t.Helper()
 	fired, errors := w.store.fired, 0
@@ -99,10 +99,10 @@ func (w *faultyWorld) judge(how stroke, clean *faultyWorld, mayFail bool) {
 		end := w.ends[name]
 		switch {
 		case end == want:
-		case mayFail && strings.HasPrefix(end, "error "): // heard less
+		case mayFail && strings.HasPrefix(end, "error "): // with fewer messages
 			errors++
-		case strings.HasSuffix(name, " cancelled") && strings.HasPrefix(end, "cancelled "): // before all of it had come
-		case strings.HasSuffix(name, " ") && mayFail && how.ever && strings.HasPrefix(end, "unknown "): // it listens in vain
+		case strings.HasSuffix(name, " cancelled") && strings.HasPrefix(end, "cancelled "): // before all messages had come
+		case strings.HasSuffix(name, " ") && mayFail && how.ever && strings.HasPrefix(end, "unknown "): // nothing ever comes on the standalone stream
 		default:
 			w.t.Fatalf("%v: %s: %s, not %s", how, name, end, want)
 		}
@@ -111,7 +111,7 @@ func (w *faultyWorld) judge(how stroke, clean *faultyWorld, mayFail bool) {
 		require.LessOrEqual(w.t, fired, 1, how)
 		require.LessOrEqual(w.t, errors, fired, "%v: others than the one that it met", how)
 	}
-	if fired == 0 { // the order of what happens at one moment is not always the same
+	if fired == 0 { // the order of events at the same time differs
 		require.Less(w.t, w.store.seen[how.op], how.n, how)
 	}
 	if mayFail && how.ever && how.n == 1 {

@@ -19,10 +19,10 @@ import (
 	"github.com/rejoin-mcp/rejoin/tests/internal/kit"
 )
 
-// stroke is what happens to one operation of a store, or to all of its kind from that one on.
+// stroke is a failure of one operation of a store, or of all of its kind from that one on.
 type stroke struct {
-	kind string // fails, is gone (for no reason), panics, lies (it is done, and said to have failed), drags, blocks
-	op   string // "": nothing happens
+	kind string // fails, is gone (without a reason), panics, lies (succeeds and returns an error), drags (is slow), blocks
+	op   string // "": no failure
 	n    int
 	ever bool
 }
@@ -35,7 +35,7 @@ func (s stroke) String() string {
 	return fmt.Sprintf("%s %d %s: %s", s.op, s.n, which, s.kind)
 }
 
-// struckStore is a memory store whose operations meet with a stroke. Those of Faulty do as it says; panics, lies and Mark are its own.
+// struckStore is a memory store with a stroke. Package storetest's Faulty does most of it; panics, lies and Mark are done here.
 type struckStore struct {
 	eventstore.Store
 	stroke
@@ -68,7 +68,7 @@ func newStruckStore(how stroke) *struckStore {
 
 const dragged = time.Second
 
-// meets counts an operation, and reports whether it meets with one of those strokes.
+// meets counts an operation, and reports whether it fails in one of these ways.
 func (s *struckStore) meets(op string, kinds ...string) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -132,8 +132,8 @@ func (l struckLog) Drop(ctx context.Context) error {
 	return l.s.around("drop", func() error { return l.Log.Drop(ctx) })
 }
 
-// faultyWorld is a server with such a store, and two sessions: one in which calls are let go, cut, cancelled, asked and resumed beside a
-// standalone stream, and a sibling that has nothing to do with it.
+// faultyWorld is a server with such a store and two sessions: in one of them calls are closed, cut, cancelled, asked and resumed beside the standalone
+// stream; the other one has nothing to do with it.
 type faultyWorld struct {
 	t       *testing.T
 	s       *rejoin.Server
@@ -143,7 +143,7 @@ type faultyWorld struct {
 	mu      sync.Mutex
 	wrong   []string
 
-	took time.Duration     // the longest call
+	took time.Duration     // the time of the longest call
 	ends map[string]string // how each client ended
 }
 
@@ -153,7 +153,7 @@ func (w *faultyWorld) fault(format string, args ...any) {
 	w.wrong = append(w.wrong, fmt.Sprintf(format, args...))
 }
 
-// play plays the script under one stroke, and returns how each client ended.
+// play runs the script with one stroke, and returns how each client ended.
 func (w *faultyWorld) play(how stroke) (ends map[string]string) {
 	w.store = newStruckStore(how)
 	let := sync.OnceFunc(func() { close(w.store.release) })
@@ -185,13 +185,13 @@ func (w *faultyWorld) play(how stroke) (ends map[string]string) {
 		gone.says(`{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":"cancelled"}}`)
 	})
 	calls.Wait()
-	kit.Elapse(10 * time.Second) // what has ended is dropped
+	kit.Elapse(10 * time.Second) // until ended streams are dropped
 	began := time.Now()
 	for _, id := range []string{first, sibling} {
-		require.Equal(w.t, "200 result ended", kit.Serve(w.s, kit.InSession(w.t, id, kit.Ping)).Story(), how)
+		require.Equal(w.t, "200 result ended", kit.Serve(w.s, kit.InSession(w.t, id, kit.Ping)).Summary(), how)
 	}
 	require.Zero(w.t, time.Since(began), how)
-	start(&asker{session: first, name: "parked"}, &calls) // the session goes on
+	start(&asker{session: first, name: "parked"}, &calls) // the session still works
 	start(&asker{session: sibling, name: "steady"}, &calls)
 	calls.Wait()
 	kit.Elapse(10 * time.Second)
@@ -199,7 +199,7 @@ func (w *faultyWorld) play(how stroke) (ends map[string]string) {
 		r := kit.InSession(w.t, id, "")
 		r.Method = http.MethodDelete
 		began = time.Now()
-		require.Equal(w.t, "204 ended", kit.Serve(w.s, r).Story(), how)
+		require.Equal(w.t, "204 ended", kit.Serve(w.s, r).Summary(), how)
 		require.Zero(w.t, time.Since(began), "%v: DELETE waits for nothing", how)
 	}
 	listens.Wait()

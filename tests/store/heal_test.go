@@ -17,8 +17,8 @@ import (
 	"github.com/rejoin-mcp/rejoin/tests/internal/kit"
 )
 
-// A stream whose store recovers has ids again from the next event on; what had none has its number if it is read again, so that each
-// cursor is followed by each event once.
+// When the store of a stream works again, events have ids again from the next one on. Events without an id have one if they are read again, so each
+// event comes once after each cursor.
 func TestAStoreThatRecovers(t *testing.T) {
 	kit.Bubble(t, func(t *testing.T) {
 		w := newLossyWorld(t, rejoin.Policy{})
@@ -54,7 +54,7 @@ func TestAStoreThatRecovers(t *testing.T) {
 	})
 }
 
-// So does the standalone stream, whose session may last for long.
+// The same for the standalone stream, whose session may live for long.
 func TestAStandaloneStreamRecovers(t *testing.T) {
 	for _, away := range []bool{false, true} {
 		kit.Bubble(t, func(t *testing.T) {
@@ -86,7 +86,7 @@ func TestAStandaloneStreamRecovers(t *testing.T) {
 	}
 }
 
-// A store that stays away is tried less and less often, and one that recovers is given all that it has missed, in sequence.
+// A store that stays away is tried less and less often. When it works again, it gets every event that it has missed, in sequence.
 func TestAStoreIsTriedLessAndLess(t *testing.T) {
 	kit.Bubble(t, func(t *testing.T) {
 		away, tries := true, 0
@@ -97,7 +97,7 @@ func TestAStoreIsTriedLessAndLess(t *testing.T) {
 			tries++
 			return kit.ErrStore
 		})
-		app, next := kit.Puppets()
+		app, next := kit.ManualTools()
 		c := rejointest.New(t, app, rejointest.Config{Server: rejoin.Config{Store: store, KeepAlive: -1, Logger: kit.QuietLogger()}})
 		call := c.CallTool("x", nil)
 		tool := next()
@@ -123,7 +123,7 @@ func TestAStoreIsTriedLessAndLess(t *testing.T) {
 	})
 }
 
-// A store that takes long to fail makes its streams wait for it in a part of their time only.
+// If a store takes long to fail, its streams wait for it only a part of the time.
 func TestAStoreThatFailsSlowly(t *testing.T) {
 	kit.Bubble(t, func(t *testing.T) {
 		store := storetest.Faulty(eventstore.NewMemory(eventstore.MemoryConfig{}), func(op string, n int) error {
@@ -133,7 +133,7 @@ func TestAStoreThatFailsSlowly(t *testing.T) {
 			}
 			return nil
 		})
-		app, next := kit.Puppets()
+		app, next := kit.ManualTools()
 		c := rejointest.New(t, app, rejointest.Config{Server: rejoin.Config{Store: store, KeepAlive: -1, Logger: kit.QuietLogger()}})
 		call := c.CallTool("x", nil)
 		tool := next()
@@ -150,15 +150,15 @@ func TestAStoreThatFailsSlowly(t *testing.T) {
 	})
 }
 
-// What a store fails at and recovers from crosses with closes, cuts and resumes: every event comes once after each cursor, no id has two
-// meanings (the client of package rejointest compares), and the response comes.
+// Outages of a store happen at the same time as closes, cuts and resumes. Every event comes once after each cursor, no id has two meanings (the client
+// of package rejointest compares), and the response comes.
 func TestOutagesCross(t *testing.T) {
 	for seed := range 30 {
 		kit.Bubble(t, func(t *testing.T) {
 			w := newLossyWorld(t, rejoin.Policy{CloseAfter: 37 * time.Millisecond, Retry: 3 * time.Millisecond})
 			listen := w.Listen()
 			var calls []*rejointest.Call
-			var tools []*kit.Puppet
+			var tools []*kit.ManualTool
 			for range 6 {
 				calls = append(calls, w.CallTool("x", nil))
 				tools = append(tools, w.next())
@@ -215,7 +215,7 @@ func TestOutagesCross(t *testing.T) {
 	}
 }
 
-func answered(story string) bool { return strings.Contains(story, "result") }
+func answered(summary string) bool { return strings.Contains(summary, "result") }
 
-// failedRead reports whether a client was told that the store could not give back what it had: a resume during an outage.
-func failedRead(story string) bool { return strings.Contains(story, "store") }
+// failedRead reports whether a client was told that the store could not return its events, in a resume during an outage.
+func failedRead(summary string) bool { return strings.Contains(summary, "store") }

@@ -16,7 +16,7 @@ import (
 	"github.com/rejoin-mcp/rejoin/tests/internal/kit"
 )
 
-// losses are the ways in which an engine can have lost a stream that had two events.
+// losses are the ways in which a database can have lost a stream that had two events.
 var losses = map[string]struct {
 	keep uint64
 	gone bool
@@ -28,19 +28,30 @@ var losses = map[string]struct {
 type lossyWorld struct {
 	*rejointest.Client
 	store *kit.LossyStore
-	next  func() *kit.Puppet
+	next  func() *kit.ManualTool
 	log   *kit.Log
 }
 
 func newLossyWorld(t *testing.T, policy rejoin.Policy) *lossyWorld {
 	t.Helper()
 	w := &lossyWorld{store: kit.NewLossyStore(), log: &kit.Log{}}
-	app, next := kit.Puppets()
+	app, next := kit.ManualTools()
 	w.next = next
 	w.Client = rejointest.New(t, app, rejointest.Config{Server: rejoin.Config{
 		Store: w.store, KeepAlive: -1, Policy: policy, Logger: slog.New(slog.NewTextHandler(w.log, nil)),
 	}})
 	return w
+}
+
+// callWithTwoEvents starts a call whose client has read two events.
+func (w *lossyWorld) callWithTwoEvents(t *testing.T) (*rejointest.Call, *kit.ManualTool) {
+	t.Helper()
+	call := w.CallTool("x", nil)
+	tool := w.next()
+	require.NoError(t, tool.Progress(0, 0, ""))
+	require.NoError(t, tool.Progress(1, 0, ""))
+	synctest.Wait()
+	return call, tool
 }
 
 // told checks that a loss was logged, once for the stream, and counted.
@@ -50,17 +61,13 @@ func (w *lossyWorld) told(t *testing.T) {
 	require.Positive(t, w.Server().Stats().StoreFailed)
 }
 
-// A reader that has read everything misses nothing when the store loses it: the stream goes on, without ids, and the response comes.
+// A client that has read everything misses nothing when the store loses it: the stream goes on, without ids, and the response comes.
 func TestLostDataThatWasRead(t *testing.T) {
 	for name, loss := range losses {
 		t.Run(name, func(t *testing.T) {
 			kit.Bubble(t, func(t *testing.T) {
 				w := newLossyWorld(t, rejoin.Policy{})
-				call := w.CallTool("x", nil)
-				tool := w.next()
-				require.NoError(t, tool.Progress(0, 0, ""))
-				require.NoError(t, tool.Progress(1, 0, ""))
-				synctest.Wait()
+				call, tool := w.callWithTwoEvents(t)
 				w.store.Lose(loss.keep, loss.gone)
 				require.NoError(t, tool.Progress(2, 0, ""))
 				require.ErrorIs(t, tool.CloseStream(0), rejoin.ErrNotResumable)
@@ -73,18 +80,14 @@ func TestLostDataThatWasRead(t *testing.T) {
 	}
 }
 
-// The response alone meets with the loss: it is answered all the same, and never by a clean end without an answer.
+// The loss is noticed only at the response: the client gets it, and never a clean end without it.
 func TestLostDataBeforeTheResponse(t *testing.T) {
 	for name, loss := range losses {
 		for _, away := range []bool{false, true} {
 			t.Run(fmt.Sprint(name, " ", away), func(t *testing.T) {
 				kit.Bubble(t, func(t *testing.T) {
 					w := newLossyWorld(t, rejoin.Policy{})
-					call := w.CallTool("x", nil)
-					tool := w.next()
-					require.NoError(t, tool.Progress(0, 0, ""))
-					require.NoError(t, tool.Progress(1, 0, ""))
-					synctest.Wait()
+					call, tool := w.callWithTwoEvents(t)
 					if away {
 						call.Cut()
 					}
@@ -104,8 +107,8 @@ func TestLostDataBeforeTheResponse(t *testing.T) {
 	}
 }
 
-// What was lost before it was read is an error for the request, in each phase of its stream; its call goes on, the session too, and
-// nothing is answered with 204.
+// If the store lost events before they were read, the client gets an error for its request, in each phase of its stream. The call and the session go
+// on, and no poll gets 204.
 func TestLostDataThatWasNotRead(t *testing.T) {
 	for name, loss := range losses {
 		for _, phase := range []string{"running", "went on", "sealed"} {
@@ -146,7 +149,7 @@ func TestLostDataThatWasNotRead(t *testing.T) {
 	}
 }
 
-// The standalone stream passes over what was lost, says so in the log, and goes on.
+// The standalone stream skips what was lost, the log says so, and the stream goes on.
 func TestLostDataOfTheStandaloneStream(t *testing.T) {
 	for name, loss := range losses {
 		for _, on := range []bool{false, true} {
@@ -181,13 +184,13 @@ func TestLostDataOfTheStandaloneStream(t *testing.T) {
 	}
 }
 
-// A loss that crosses with an append, a read, a close or a resume leaves no client without an end.
+// If a loss happens at the same time as an append, a read, a close or a resume, every client still gets an end.
 func TestLostDataCrosses(t *testing.T) {
 	for seed := range 30 {
 		kit.Bubble(t, func(t *testing.T) {
 			w := newLossyWorld(t, rejoin.Policy{CloseAfter: 40 * time.Millisecond, Retry: 3 * time.Millisecond})
 			var calls []*rejointest.Call
-			var tools []*kit.Puppet
+			var tools []*kit.ManualTool
 			for range 8 {
 				calls = append(calls, w.CallTool("x", nil))
 				tools = append(tools, w.next())
@@ -201,7 +204,7 @@ func TestLostDataCrosses(t *testing.T) {
 					}
 					select {
 					case tool.Answer <- "done":
-					case <-tool.Ctx.Done(): // its client was told, and the server has ended
+					case <-tool.Ctx.Done(): // the client was told, and the server has ended the call
 					}
 				}()
 			}

@@ -1,4 +1,4 @@
-// Package store_test is about event stores that are slow, full or too small, that fail, panic or never answer.
+// Package store_test tests event stores that are slow, full or too small, that fail, panic or never answer.
 package store_test
 
 import (

@@ -19,8 +19,8 @@ import (
 	"github.com/rejoin-mcp/rejoin/tests/internal/kit"
 )
 
-// A session that another process owns, as the store says to an append or a read, ends here: who can come back is told to, calls are
-// cancelled with the reason, the app is told, and nothing of it is appended or dropped any more.
+// An append or a read says that another process owns the session. Then the session ends in this process: clients that can poll are told to, calls are
+// cancelled with the reason, the app is told, and nothing more of the session is appended or dropped.
 func TestAFencedSession(t *testing.T) {
 	for _, op := range []string{"append", "read"} {
 		for _, version := range []string{kit.Polling, kit.Legacy} {
@@ -97,17 +97,23 @@ func TestAFencedSession(t *testing.T) {
 	}
 }
 
-// Many appends, reads and closes of one session meet with the fence at once: it ends once.
+// fencedStore is a store that refuses every operation once fenced is set: another process owns the session.
+func fencedStore() (store eventstore.Store, fenced *atomic.Bool) {
+	fenced = &atomic.Bool{}
+	store = storetest.Faulty(eventstore.NewMemory(eventstore.MemoryConfig{}), func(string, int) error {
+		if fenced.Load() {
+			return eventstore.ErrFenced
+		}
+		return nil
+	})
+	return store, fenced
+}
+
+// Many appends, reads and closes of one session learn at once that the session has moved. It ends once.
 func TestFencesCross(t *testing.T) {
 	kit.Bubble(t, func(t *testing.T) {
-		var fenced atomic.Bool
-		store := storetest.Faulty(eventstore.NewMemory(eventstore.MemoryConfig{}), func(string, int) error {
-			if fenced.Load() {
-				return eventstore.ErrFenced
-			}
-			return nil
-		})
-		app, next := kit.Puppets()
+		store, fenced := fencedStore()
+		app, next := kit.ManualTools()
 		c := rejointest.New(t, app, rejointest.Config{Server: rejoin.Config{Store: store, Logger: kit.QuietLogger()}})
 		var calls []*rejointest.Call
 		for range 32 {
@@ -138,17 +144,11 @@ func TestFencesCross(t *testing.T) {
 	})
 }
 
-// A batch whose answer is not decided gets an error for each of its requests.
+// A batch whose answer is undecided gets an error for each of its requests.
 func TestAFencedBatch(t *testing.T) {
 	kit.Bubble(t, func(t *testing.T) {
-		var fenced atomic.Bool
-		store := storetest.Faulty(eventstore.NewMemory(eventstore.MemoryConfig{}), func(string, int) error {
-			if fenced.Load() {
-				return eventstore.ErrFenced
-			}
-			return nil
-		})
-		app, next := kit.Puppets()
+		store, fenced := fencedStore()
+		app, next := kit.ManualTools()
 		c := rejointest.New(t, app, rejointest.Config{Version: "2025-03-26", Server: rejoin.Config{
 			Store: store, Logger: kit.QuietLogger(), Policy: rejoin.Policy{StreamAfter: -1},
 		}})

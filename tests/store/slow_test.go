@@ -1,7 +1,6 @@
 package store_test
 
 import (
-	"context"
 	"encoding/json"
 	"testing"
 	"testing/synctest"
@@ -16,10 +15,10 @@ import (
 	"github.com/rejoin-mcp/rejoin/tests/internal/kit"
 )
 
-// Invariant 9: no store call runs under a lock. So a store that is stuck in one append delays the stream it was for, and nothing else.
+// Invariant 9: no store call runs under a lock. So an append that blocks delays only its own stream.
 func TestAnAppendThatBlocksDelaysItsStreamOnly(t *testing.T) {
 	kit.Bubble(t, func(t *testing.T) {
-		app, next := kit.Puppets()
+		app, next := kit.ManualTools()
 		store := kit.NewStuckStore(t)
 		c := rejointest.New(t, app, rejointest.Config{Server: rejoin.Config{Store: store}})
 		call, tool := kit.StuckCall(t, c, next, store)
@@ -33,22 +32,7 @@ func TestAnAppendThatBlocksDelaysItsStreamOnly(t *testing.T) {
 			call.Poll()
 			require.Equal(t, "200 sse primer@1 open", kit.Last(call))
 		})
-		kit.AtOnce(t, "another call", func() {
-			other := c.CallTool("y", nil)
-			t2 := next()
-			require.NoError(t, t2.Progress(0, 0, ""))
-			t2.Returns("done")
-			require.Equal(t, "200 sse primer@0 1:progress 2:result closed", kit.Last(other))
-		})
-		kit.AtOnce(t, "the standalone stream", func() {
-			require.NoError(t, tool.Session().Notify(context.Background(), "notifications/x", nil))
-			require.Equal(t, "200 sse primer@0 1:x open", kit.Last(c.Listen()))
-		})
-		kit.AtOnce(t, "another session", func() {
-			_, res := kit.Post(t, c, kit.Initialize, "Mcp-Session-Id", "")
-			body, _ := kit.Post(t, c, kit.Ping, "Mcp-Session-Id", res.Header.Get("Mcp-Session-Id"))
-			require.Equal(t, "result", kit.Shape(body))
-		})
+		kit.RequireOthersRun(t, c, next, tool)
 		kit.AtOnce(t, "what an operator looks at", func() {
 			c.Server().Stats()
 			require.Len(t, kit.Sessions(c.Server()), 2)
@@ -60,10 +44,10 @@ func TestAnAppendThatBlocksDelaysItsStreamOnly(t *testing.T) {
 	})
 }
 
-// Where the append succeeds after all, only time was lost.
+// If the append succeeds in the end, it has only taken time.
 func TestAnAppendThatDrags(t *testing.T) {
 	kit.Bubble(t, func(t *testing.T) {
-		app, next := kit.Puppets()
+		app, next := kit.ManualTools()
 		store := storetest.Faulty(eventstore.NewMemory(eventstore.MemoryConfig{}), func(op string, _ int) error {
 			if op == "append" {
 				kit.Elapse(time.Second)
@@ -84,34 +68,34 @@ func TestAnAppendThatDrags(t *testing.T) {
 		require.Zero(t, time.Since(began))
 		require.Equal(t, `"done"`, string(call.Result()))
 		require.Equal(t, kit.UpTo(5), kit.Progress(t, call.Messages()))
-		require.Equal(t, "200 sse primer@0 1:progress retry closed", kit.Story(call)[0])
+		require.Equal(t, "200 sse primer@0 1:progress retry closed", kit.Summaries(call)[0])
 	})
 }
 
-// DELETE and Close do not wait for a store: neither for the append that is stuck, nor for what they themselves give to it.
+// DELETE and Close do not wait for the store: neither for an append that blocks, nor for their own operations.
 func TestAStuckStoreDelaysNoEnd(t *testing.T) {
 	all := []string{"append", "drop", "dropsession"}
-	for name, end := range map[string]func(*testing.T, *rejointest.Client, *kit.Puppet){
-		"DELETE": func(_ *testing.T, c *rejointest.Client, _ *kit.Puppet) { c.Delete() },
-		"Close":  func(_ *testing.T, c *rejointest.Client, _ *kit.Puppet) { c.Server().Close() },
-		"EndSession": func(t *testing.T, c *rejointest.Client, _ *kit.Puppet) {
+	for name, end := range map[string]func(*testing.T, *rejointest.Client, *kit.ManualTool){
+		"DELETE": func(_ *testing.T, c *rejointest.Client, _ *kit.ManualTool) { c.Delete() },
+		"Close":  func(_ *testing.T, c *rejointest.Client, _ *kit.ManualTool) { c.Server().Close() },
+		"EndSession": func(t *testing.T, c *rejointest.Client, _ *kit.ManualTool) {
 			require.NoError(t, c.Server().EndSession(kit.Session(t, c).Ref))
 		},
-		"End": func(_ *testing.T, _ *rejointest.Client, p *kit.Puppet) { p.Session().End(nil) },
+		"End": func(_ *testing.T, _ *rejointest.Client, p *kit.ManualTool) { p.Session().End(nil) },
 	} {
 		t.Run(name, func(t *testing.T) {
 			kit.Bubble(t, func(t *testing.T) {
-				app, next := kit.Puppets()
+				app, next := kit.ManualTools()
 				store := kit.NewStuckStore(t)
 				c := rejointest.New(t, app, rejointest.Config{Server: rejoin.Config{Store: store}})
 				call, tool := kit.StuckCall(t, c, next, store)
-				var tools []*kit.Puppet
+				var tools []*kit.ManualTool
 				for range 3 {
 					c.CallTool("y", nil)
 					tools = append(tools, next())
 					require.NoError(t, tools[len(tools)-1].Progress(0, 0, ""))
 				}
-				store.On(all...)
+				store.Block(all...)
 				kit.AtOnce(t, name, func() { end(t, c, tool) })
 				require.Error(t, tool.Cause())
 				for _, tool := range tools {
@@ -131,10 +115,10 @@ func TestAStuckStoreDelaysNoEnd(t *testing.T) {
 	}
 }
 
-// A store without a deadline may block for ever. What is stuck in it is its own stream's misfortune.
+// Without a deadline a store may block for ever. That affects only the stream of the operation that blocks.
 func TestAStoreThatNeverAnswers(t *testing.T) {
 	kit.Bubble(t, func(t *testing.T) {
-		app, next := kit.Puppets()
+		app, next := kit.ManualTools()
 		store := kit.NewStuckStore(t)
 		c := rejointest.New(t, app, rejointest.Config{Server: rejoin.Config{Store: store, StoreTimeout: -1}})
 		call, tool := kit.StuckCall(t, c, next, store)
@@ -153,10 +137,10 @@ func TestAStoreThatNeverAnswers(t *testing.T) {
 	})
 }
 
-// What waits for a slow store is bounded.
+// The number of messages that wait for a slow store is limited.
 func TestTheQueueOfASlowStoreIsBounded(t *testing.T) {
 	kit.Bubble(t, func(t *testing.T) {
-		app, next := kit.Puppets()
+		app, next := kit.ManualTools()
 		store := kit.NewStuckStore(t)
 		c := rejointest.New(t, app, rejointest.Config{Server: rejoin.Config{Store: store}})
 		call, tool := kit.StuckCall(t, c, next, store)
@@ -177,7 +161,7 @@ func TestTheQueueOfASlowStoreIsBounded(t *testing.T) {
 	})
 }
 
-// A question that waits for a slow store, and then finds no way to the client, is answered with the reason.
+// A question that waits for a slow store, and then has no way to the client, is answered with the reason.
 func TestAQuestionThatWaitedForTheStoreIsNotForgotten(t *testing.T) {
 	for name, test := range map[string]struct {
 		then func(*rejointest.Client, *rejointest.Call, *kit.StuckStore)
@@ -185,17 +169,17 @@ func TestAQuestionThatWaitedForTheStoreIsNotForgotten(t *testing.T) {
 	}{
 		"the call is gone":        {func(_ *rejointest.Client, call *rejointest.Call, _ *kit.StuckStore) { call.Cancel("") }, rejoin.ErrCancelled},
 		"the session is gone":     {func(c *rejointest.Client, _ *rejointest.Call, _ *kit.StuckStore) { c.Delete() }, rejoin.ErrSessionEnded},
-		"there is no room for it": {func(_ *rejointest.Client, _ *rejointest.Call, store *kit.StuckStore) { store.GoOn() }, rejoin.ErrFull},
+		"there is no room for it": {func(_ *rejointest.Client, _ *rejointest.Call, store *kit.StuckStore) { store.Release() }, rejoin.ErrFull},
 	} {
 		t.Run(name, func(t *testing.T) {
 			kit.Bubble(t, func(t *testing.T) {
-				app, next := kit.Puppets()
+				app, next := kit.ManualTools()
 				store := kit.NewStuckStore(t)
 				store.Store = kit.FullStore{Store: store.Store, N: 2}
 				c := rejointest.New(t, app, rejointest.Config{Capabilities: kit.Offers, Server: rejoin.Config{Store: store}})
 				call, tool := kit.StuckCall(t, c, next, store)
 				got := make(chan error, 1)
-				tool.Session().Ask(tool.Ctx, "roots/list", nil, func(_ json.RawMessage, err error) { got <- err })
+				tool.Session().AskFunc(tool.Ctx, "roots/list", nil, func(_ json.RawMessage, err error) { got <- err })
 				test.then(c, call, store)
 				kit.Elapse(time.Minute)
 				require.Len(t, got, 1, "whoever asks waits for ever")

@@ -16,14 +16,14 @@ import (
 	"github.com/rejoin-mcp/rejoin/tests/internal/kit"
 )
 
-// Where the store is far too small for what is asked of it, no request fails for that: what nobody has fetched yet of a call that runs stays,
-// what is finished makes room, and who comes for that later is told that it is gone. What is held stays small.
+// The store is far too small for the load. No request fails for that: unfetched events of running calls stay, those of finished calls are evicted, and a
+// client that polls for them is told that they are gone. Little memory is used.
 func TestAStoreThatIsFarTooSmallFailsNoRequest(t *testing.T) {
 	const clients, rounds, limit = 200, 50, 64 << 10
 	for name, cfg := range map[string]eventstore.MemoryConfig{"in all": {TotalBytes: limit}, "for each session": {SessionBytes: limit, TotalBytes: clients * limit / 4}} {
 		t.Run(name, func(t *testing.T) {
 			kit.Bubble(t, func(t *testing.T) {
-				app, next := kit.Puppets()
+				app, next := kit.ManualTools()
 				store := eventstore.NewMemory(cfg)
 				s := kit.NewServer(t, app, rejoin.Config{Store: store, Logger: kit.QuietLogger()})
 				result := strings.Repeat("x", 4000)
@@ -32,14 +32,14 @@ func TestAStoreThatIsFarTooSmallFailsNoRequest(t *testing.T) {
 					id, _ := kit.Open(t, s)
 					ids = append(ids, id)
 				}
-				left := map[string]string{} // session and cursor of results that nobody came for
+				left := map[string]string{} // session and cursor of results that were not fetched
 				long := kit.Serve(s, kit.InSession(t, ids[0], `{"jsonrpc":"2.0","id":"long","method":"x"}`))
 				parked := next()
 				require.NoError(t, parked.Notify("notifications/x", nil))
 				require.NoError(t, parked.CloseStream(0))
 				poll := func(id, cursor string) string {
 					r := kit.Request(t, http.MethodGet, "", "Mcp-Session-Id", id, "Last-Event-ID", cursor)
-					return kit.Serve(s, r).Story()
+					return kit.Serve(s, r).Summary()
 				}
 				held, heap := int64(0), uint64(0)
 				for round := range rounds {
@@ -50,21 +50,21 @@ func TestAStoreThatIsFarTooSmallFailsNoRequest(t *testing.T) {
 						w := kit.Serve(s, kit.InSession(t, id, fmt.Sprintf(`{"jsonrpc":"2.0","id":%d,"method":"x"}`, round)))
 						tool := next()
 						switch (round + i) % 4 {
-						case 0: // plain
+						case 0: // plain JSON
 							tool.Returns(result)
-							require.Equal(t, "200 result ended", w.Story())
+							require.Equal(t, "200 result ended", w.Summary())
 						case 1: // a stream that is read to its end
 							require.NoError(t, tool.Notify("notifications/x", nil))
 							tool.Returns(result)
-							require.Equal(t, "200 sse primer@0 1:x 2:result ended", w.Story())
-						case 2: // one that is let go, and comes for its result
+							require.Equal(t, "200 sse primer@0 1:x 2:result ended", w.Summary())
+						case 2: // a stream that is closed, and polled for its result
 							require.NoError(t, tool.CloseStream(0))
-							require.Equal(t, "200 sse primer@0 retry ended", w.Story())
+							require.Equal(t, "200 sse primer@0 retry ended", w.Summary())
 							tool.Returns(result)
 							require.Equal(t, "200 sse primer@0 1:result ended", poll(id, kit.IDsIn(w)[0]))
-						case 3: // and one that does not
+						case 3: // a stream that is closed and not polled
 							require.NoError(t, tool.CloseStream(0))
-							require.Equal(t, "200 sse primer@0 retry ended", w.Story())
+							require.Equal(t, "200 sse primer@0 retry ended", w.Summary())
 							left[kit.IDsIn(w)[0]] = id
 							tool.Returns(result)
 						}
@@ -77,13 +77,13 @@ func TestAStoreThatIsFarTooSmallFailsNoRequest(t *testing.T) {
 				require.Positive(t, s.Stats().Evicted)
 				gone := 0
 				for cursor, id := range left {
-					story := poll(id, cursor)
-					if strings.Contains(story, "expired") {
+					summary := poll(id, cursor)
+					if strings.Contains(summary, "expired") {
 						gone++
-						require.Regexp(t, `^200 sse primer@0 1:error\(-32000,\d+\) expired ended$`, story)
+						require.Regexp(t, `^200 sse primer@0 1:error\(-32000,\d+\) expired ended$`, summary)
 						continue
 					}
-					require.Equal(t, "200 sse primer@0 1:result ended", story)
+					require.Equal(t, "200 sse primer@0 1:result ended", summary)
 				}
 				require.Greater(t, gone, len(left)/2)
 				require.NoError(t, parked.Cause())
@@ -94,13 +94,13 @@ func TestAStoreThatIsFarTooSmallFailsNoRequest(t *testing.T) {
 	}
 }
 
-// Streams are opened, let go and resumed while the store takes its time, and sessions are deleted in the middle of whatever is under way. When
-// all is over nothing is left: no goroutine, no connection, no timer that fires for somebody else.
+// Streams begin, are closed and resumed while the store is slow, and sessions are deleted at any time. In the end nothing is left: no goroutine, no
+// connection, no timer that fires for another session.
 func TestAThousandReconnectsToASlowStoreLeaveNothing(t *testing.T) {
 	const sessions, cycles, latency = 200, 5, 20 * time.Millisecond
 	for _, version := range []string{kit.Polling, kit.Legacy} {
 		kit.Bubble(t, func(t *testing.T) {
-			app, next := kit.Puppets()
+			app, next := kit.ManualTools()
 			store := eventstore.NewMemory(eventstore.MemoryConfig{})
 			s := kit.NewServer(t, app, rejoin.Config{KeepAlive: time.Second, Logger: kit.QuietLogger(), Store: storetest.Faulty(store, func(string, int) error {
 				kit.Elapse(latency)
@@ -119,7 +119,7 @@ func TestAThousandReconnectsToASlowStoreLeaveNothing(t *testing.T) {
 					all = append(all, w)
 					return w
 				}
-				at := time.Duration(i) * time.Millisecond % (3 * latency) // everything happens at another moment
+				at := time.Duration(i) * time.Millisecond % (3 * latency) // everything happens at a different moment
 				call := send(http.MethodPost, `{"jsonrpc":"2.0","id":1,"method":"x"}`, "")
 				tool := next()
 				go func() { _ = tool.Notify("notifications/x", nil) }()
@@ -150,7 +150,7 @@ func TestAThousandReconnectsToASlowStoreLeaveNothing(t *testing.T) {
 				}
 				kit.Elapse(at / 3)
 				_, _, w := send(http.MethodGet, "", cursor), send(http.MethodGet, "", ""), send(http.MethodDelete, "", "")
-				require.Equal(t, "204 ended", w.Story())
+				require.Equal(t, "204 ended", w.Summary())
 				if i%3 != 0 {
 					require.Error(t, context.Cause(tool.Ctx))
 				}
@@ -158,7 +158,7 @@ func TestAThousandReconnectsToASlowStoreLeaveNothing(t *testing.T) {
 			kit.Elapse(time.Minute)
 			before := make([]int, len(all))
 			for i, w := range all {
-				require.True(t, strings.HasSuffix(w.Story(), " ended"), w.Story())
+				require.True(t, strings.HasSuffix(w.Summary(), " ended"), w.Summary())
 				before[i] = w.Body.Len()
 			}
 			running := kit.Goroutines()

@@ -19,10 +19,10 @@ import (
 	"github.com/rejoin-mcp/rejoin/tests/internal/kit"
 )
 
-// What SEP-1699 asks for, to the byte.
+// What SEP-1699 requires, byte for byte.
 func TestAPolledCallOnTheWire(t *testing.T) {
 	kit.Bubble(t, func(t *testing.T) {
-		app, next := kit.Puppets()
+		app, next := kit.ManualTools()
 		c := rejointest.New(t, app, rejointest.Config{})
 		call := c.CallTool("x", nil)
 		tool := next()
@@ -33,7 +33,7 @@ func TestAPolledCallOnTheWire(t *testing.T) {
 		require.NoError(t, tool.Notify("notifications/message", map[string]string{"data": "größe\n"}))
 		tool.Returns(map[string]int{"n": 1})
 		const stream = `([A-Za-z0-9_-]{22})`
-		// A response that is whole when its head leaves has a length, and needs no chunks.
+		// A response that is complete when its head is sent has a Content-Length, and needs no chunks.
 		const head = "HTTP/1\\.1 200 OK\r\nCache-Control: no-cache, no-transform\r\n(?:Content-Length: [0-9]+\r\n)?Content-Type: text/event-stream\r\n" +
 			"Date: [^\r]*\r\nX-Accel-Buffering: no\r\n\r\n"
 		want := regexp.MustCompile(`^` + head +
@@ -51,11 +51,11 @@ func TestAPolledCallOnTheWire(t *testing.T) {
 	})
 }
 
-// What is whole when its head leaves is one write with a length; what comes later has chunks. Either is flushed at once.
+// A stream that is complete when its head is sent is one write with a Content-Length. What comes later is sent in chunks. Both are flushed at once.
 func TestAStreamThatIsWholeHasALength(t *testing.T) {
 	kit.Bubble(t, func(t *testing.T) {
-		app, next := kit.Puppets()
-		c := rejointest.New(t, app, rejointest.Config{Server: rejoin.Config{Policy: rejoin.Policy{Mode: rejoin.SSE}}})
+		app, next := kit.ManualTools()
+		c := rejointest.New(t, app, rejointest.Config{Server: rejoin.Config{Policy: rejoin.Policy{Mode: rejoin.ModeSSE}}})
 		quick := c.CallTool("x", nil)
 		next().Returns("done")
 		require.Equal(t, "200 sse primer@0 1:result closed", kit.Last(quick))
@@ -72,10 +72,10 @@ func TestAStreamThatIsWholeHasALength(t *testing.T) {
 	})
 }
 
-// A stream may be closed any number of times: what was there is written before, what comes after waits.
+// A stream may be closed any number of times. Earlier events are written before the close, later ones wait.
 func TestFiftyClosesOfARequestStream(t *testing.T) {
 	kit.Bubble(t, func(t *testing.T) {
-		app, next := kit.Puppets()
+		app, next := kit.ManualTools()
 		c := rejointest.New(t, app, rejointest.Config{})
 		call := c.CallTool("x", nil)
 		tool := next()
@@ -102,7 +102,7 @@ func TestFiftyClosesOfARequestStream(t *testing.T) {
 		require.Len(t, call.Messages(), n+1, "each once")
 		require.EqualValues(t, 50, c.Server().Stats().Closed)
 		require.EqualValues(t, 50, c.Server().Stats().Resumed)
-		for _, line := range kit.Story(call) {
+		for _, line := range kit.Summaries(call) {
 			requireChain(t, line)
 		}
 	})
@@ -110,7 +110,7 @@ func TestFiftyClosesOfARequestStream(t *testing.T) {
 
 func TestFiftyClosesOfTheStandaloneStream(t *testing.T) {
 	kit.Bubble(t, func(t *testing.T) {
-		app, next := kit.Puppets()
+		app, next := kit.ManualTools()
 		c := rejointest.New(t, app, rejointest.Config{})
 		listen := c.Listen()
 		c.CallTool("x", nil)
@@ -139,7 +139,7 @@ func TestFiftyClosesOfTheStandaloneStream(t *testing.T) {
 	})
 }
 
-// CloseAfter takes any tool past any proxy: no connection lasts longer.
+// With CloseAfter no connection lasts longer, so any tool works behind any proxy.
 func TestCloseAfterNeedsNothingOfTheTool(t *testing.T) {
 	kit.Bubble(t, func(t *testing.T) {
 		c := rejointest.New(t, kit.Tool(func(context.Context, *rejoin.Handle) (any, error) {
@@ -160,7 +160,7 @@ func TestCloseAfterNeedsNothingOfTheTool(t *testing.T) {
 		}
 		require.Equal(t, `"done"`, string(call.Result()))
 		require.Less(t, time.Since(began), 11*time.Minute)
-		lines := kit.Story(call)
+		lines := kit.Summaries(call)
 		require.Equal(t, "200 sse primer@0 retry closed", lines[0])
 		require.Equal(t, "200 sse primer@0 1:result closed", lines[len(lines)-1])
 		ids := map[string]bool{}
@@ -171,7 +171,7 @@ func TestCloseAfterNeedsNothingOfTheTool(t *testing.T) {
 	})
 }
 
-// It also lets a standalone stream go.
+// CloseAfter also closes standalone streams.
 func TestCloseAfterOfTheStandaloneStream(t *testing.T) {
 	kit.Bubble(t, func(t *testing.T) {
 		c := rejointest.New(t, &kit.Fake{}, rejointest.Config{Server: rejoin.Config{KeepAlive: -1, Policy: rejoin.Policy{CloseAfter: 50 * time.Second}}})
@@ -187,10 +187,10 @@ func TestCloseAfterOfTheStandaloneStream(t *testing.T) {
 	})
 }
 
-// SetPolicy changes it for the rest of the call.
+// SetPolicy changes CloseAfter for the rest of the call.
 func TestSetPolicy(t *testing.T) {
 	kit.Bubble(t, func(t *testing.T) {
-		app, next := kit.Puppets()
+		app, next := kit.ManualTools()
 		c := rejointest.New(t, app, rejointest.Config{Server: rejoin.Config{KeepAlive: -1}})
 		call := c.CallTool("x", nil)
 		tool := next()
@@ -222,7 +222,7 @@ func TestSetPolicy(t *testing.T) {
 
 var retries = regexp.MustCompile(`(?m)^retry: ([0-9]+)$`)
 
-// allRetries are those of all connections, as they came.
+// allRetries returns the retries of all connections, in order.
 func allRetries(t *testing.T, call *rejointest.Call) (all []time.Duration) {
 	t.Helper()
 	for _, m := range retries.FindAllStringSubmatch(call.Wire(), -1) {
@@ -233,18 +233,17 @@ func allRetries(t *testing.T, call *rejointest.Call) (all []time.Duration) {
 	return all
 }
 
-// lastRetry is the newest.
+// lastRetry returns the newest retry.
 func lastRetry(t *testing.T, call *rejointest.Call) time.Duration {
 	t.Helper()
 	all := allRetries(t, call)
 	return all[len(all)-1]
 }
 
-// The retry before a close grows with each poll that brought nothing, up to RetryMax, and an event puts it back. The primer's is always
-// the base.
+// The retry before a close grows with each empty poll, up to RetryMax, and an event resets it. The retry of a primer is always the base.
 func TestRetryGrowsWithEmptyPolls(t *testing.T) {
 	kit.Bubble(t, func(t *testing.T) {
-		app, next := kit.Puppets()
+		app, next := kit.ManualTools()
 		c := rejointest.New(t, app, rejointest.Config{Server: rejoin.Config{Policy: rejoin.Policy{Retry: time.Second, RetryMax: 4 * time.Second}}})
 		call := c.CallTool("x", nil)
 		tool := next()
@@ -269,10 +268,10 @@ func TestRetryGrowsWithEmptyPolls(t *testing.T) {
 	})
 }
 
-// Clients that are let go together do not come back together.
+// Clients that are disconnected together do not poll at the same time.
 func TestRetryIsSpread(t *testing.T) {
 	kit.Bubble(t, func(t *testing.T) {
-		app, next := kit.Puppets()
+		app, next := kit.ManualTools()
 		c := rejointest.New(t, app, rejointest.Config{})
 		told := map[time.Duration]bool{}
 		for range 30 {
@@ -286,10 +285,10 @@ func TestRetryIsSpread(t *testing.T) {
 	})
 }
 
-// What a client is told is from a millisecond to an hour.
+// Every retry is from a millisecond to an hour.
 func TestRetryIsBounded(t *testing.T) {
 	kit.Bubble(t, func(t *testing.T) {
-		app, next := kit.Puppets()
+		app, next := kit.ManualTools()
 		c := rejointest.New(t, app, rejointest.Config{})
 		for said, want := range map[time.Duration]time.Duration{
 			time.Nanosecond: time.Millisecond, 100 * time.Hour: time.Hour, -time.Second: time.Second,
@@ -302,10 +301,10 @@ func TestRetryIsBounded(t *testing.T) {
 	})
 }
 
-// Retain counts from the response, or from when the client was due back, and polls that bring nothing new do not extend it.
+// Retain counts from the response, or from when the client was due. Empty polls do not extend it.
 func TestRetain(t *testing.T) {
 	kit.Bubble(t, func(t *testing.T) {
-		app, next := kit.Puppets()
+		app, next := kit.ManualTools()
 		c := rejointest.New(t, app, rejointest.Config{Server: rejoin.Config{
 			Policy: rejoin.Policy{Retain: time.Minute}, Store: eventstore.NewMemory(eventstore.MemoryConfig{}),
 		}})

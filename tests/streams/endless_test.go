@@ -19,8 +19,7 @@ import (
 	"github.com/rejoin-mcp/rejoin/tests/internal/kit"
 )
 
-// reader is a client that reads all that comes, and keeps only how far it got. Where its stream ends before the answer, it comes back when it
-// was told to.
+// reader is a client that reads everything, and keeps only its position. If its stream ends before the response, it polls when it was told to.
 type reader struct {
 	head http.Header
 
@@ -29,15 +28,15 @@ type reader struct {
 	seq     uint64 // of the last event with data
 	wrong   string
 	retry   time.Duration
-	whole   bool // the answer has come
-	connect int  // how often
+	whole   bool // the response has come
+	connect int  // the number of connections
 }
 
 func (r *reader) Header() http.Header { return r.head }
 func (r *reader) WriteHeader(int)     {}
 func (r *reader) Flush()              {}
 
-// Write reads whole events: rejoin writes no parts of them.
+// Write reads whole events: rejoin does not write parts of them.
 func (r *reader) Write(p []byte) (int, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -86,15 +85,15 @@ func (r *reader) follows(s *rejoin.Server, first *http.Request, again func(last 
 	}
 }
 
-// A client that reads is never full: it may be sent events without end, in any version, on the stream of a call and on the standalone one. What
-// the server holds stays as small as the session's share.
+// The log of a client that reads is never full: it may be sent any number of events, in each version, on the stream of a call and on the standalone one.
+// The server keeps no more than the session may.
 func TestAClientThatReadsIsNeverFull(t *testing.T) {
 	const events, share = 1_000_000 / kit.Fewer, 256 << 10
 	for _, version := range []string{kit.Polling, "2025-06-18", "2025-03-26"} {
 		for _, standalone := range []bool{false, true} {
 			t.Run(fmt.Sprint(version, " standalone ", standalone), func(t *testing.T) {
 				kit.Bubble(t, func(t *testing.T) {
-					app, next := kit.Puppets()
+					app, next := kit.ManualTools()
 					store := eventstore.NewMemory(eventstore.MemoryConfig{SessionBytes: share, BacklogBytes: share / 4})
 					s := kit.NewServer(t, app, rejoin.Config{Store: store, KeepAlive: -1, Logger: kit.QuietLogger()})
 					id := kit.Serve(s, kit.Request(t, http.MethodPost, strings.Replace(kit.Initialize, kit.Polling, version, 1))).Head.Get("Mcp-Session-Id")
@@ -115,7 +114,7 @@ func TestAClientThatReadsIsNeverFull(t *testing.T) {
 					heap, held := uint64(0), int64(0)
 					for i := range events {
 						require.NoError(t, send(), "event %d", i)
-						if i%200 == 0 { // as fast as the client reads
+						if i%200 == 0 { // only as fast as the client reads
 							kit.Elapse(2 * time.Millisecond)
 							bytes, _ := store.Usage()
 							held = max(held, bytes)

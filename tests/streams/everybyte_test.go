@@ -25,8 +25,8 @@ import (
 	"github.com/rejoin-mcp/rejoin/tests/internal/kit"
 )
 
-// torn are calls whose first response is read up to some byte, and no further. Each tool reports progress three times, lets its client go
-// or does not, reports a fourth time and waits; told to go on it reports a fifth time and returns.
+// torn has calls whose first response is read up to some byte. Each tool reports progress three times, closes its stream or does not, reports a fourth
+// time and waits; when the test lets it go on, it reports a fifth time and returns.
 type torn struct {
 	t       *testing.T
 	closes  bool
@@ -39,7 +39,7 @@ type torn struct {
 	returned map[string]chan struct{}
 }
 
-const tornEvents = 6 // five times progress, and the response
+const tornEvents = 6 // five progress notifications and the response
 
 func (x *torn) app() rejoin.App {
 	x.goOn, x.returned = map[string]chan struct{}{}, map[string]chan struct{}{}
@@ -52,7 +52,7 @@ func (x *torn) app() rejoin.App {
 		say(2)
 		say(3)
 		if x.closes {
-			_ = h.CloseStream(0) // the client may be gone already
+			_ = h.CloseStream(0) // the client may have disconnected
 		}
 		say(4)
 		x.mu.Lock()
@@ -61,16 +61,16 @@ func (x *torn) app() rejoin.App {
 		<-goOn
 		say(5)
 		close(returned)
-		if errors.Is(err, rejoin.ErrNoStream) { // nobody can come back for it
+		if errors.Is(err, rejoin.ErrNoStream) { // no client can poll for it
 			err = nil
 		}
 		return p.Name, err
 	})
 }
 
-// config leaves out what would make the length of a response depend on the time.
+// config makes the length of a response independent of the time.
 func (x *torn) config() rejoin.Config {
-	return rejoin.Config{KeepAlive: -1, Logger: kit.QuietLogger(), Policy: rejoin.Policy{Mode: rejoin.SSE}}
+	return rejoin.Config{KeepAlive: -1, Logger: kit.QuietLogger(), Policy: rejoin.Policy{Mode: rejoin.ModeSSE}}
 }
 
 func (x *torn) open() {
@@ -79,8 +79,8 @@ func (x *torn) open() {
 	require.NoError(x.t, err)
 }
 
-// try opens a call, reads n bytes of its response, or all that there is, and breaks the connection; then it resumes from the last event
-// that was whole. It reports whether there were more bytes than n.
+// try starts a call, reads n bytes of its response, or all of it, and breaks the connection. Then it resumes from the last whole event. It reports whether
+// there were more than n bytes.
 func (x *torn) try(n int, readUpTo func(io.Reader, []byte) int, decode func([]byte) []byte) (more bool) {
 	x.lastID++
 	name := strconv.Itoa(1000 + x.lastID)
@@ -99,13 +99,13 @@ func (x *torn) try(n int, readUpTo func(io.Reader, []byte) int, decode func([]by
 		once.Do(func() { close(goOn) })
 		<-returned
 	}
-	if last == "" { // it was given no id: its client cannot come back, and its tool goes on all the same
+	if last == "" { // without an id the client cannot resume, and its tool still goes on
 		once.Do(func() { close(goOn) })
 		<-returned
 		return len(got) == n
 	}
 	var all []byte
-	for answered := false; !answered && last != ""; { // the tool may let it go once more, where it came back before that
+	for answered := false; !answered && last != ""; { // the tool may close the stream again, after the client has polled
 		get := x.request(http.MethodGet, "")
 		get.Header.Set("Accept", "text/event-stream")
 		get.Header.Set("Last-Event-Id", last)
@@ -129,8 +129,8 @@ func (x *torn) request(method, body string) *http.Request {
 	return r
 }
 
-// events reads the whole events of a response that begins after from, by the rules of the SSE standard. It returns the last event id and
-// the last position.
+// events parses the whole events of a response, by the rules of the SSE standard. The first one comes after position from. It returns the last event id
+// and the last position.
 func (x *torn) events(raw []byte, decode func([]byte) []byte, from int, what string) (last string, at int, answered bool) {
 	at = from
 	r := sse.NewReader(bytes.NewReader(decode(raw)), 1<<20)
@@ -159,7 +159,7 @@ func (x *torn) events(raw []byte, decode func([]byte) []byte, from int, what str
 	}
 }
 
-// whatHasCome reads up to len(p) bytes of what can come without time passing.
+// whatHasCome reads up to len(p) bytes that can come without time passing.
 func whatHasCome(r io.Reader, p []byte) (n int) {
 	var mu sync.Mutex
 	go func() {
@@ -178,7 +178,7 @@ func whatHasCome(r io.Reader, p []byte) (n int) {
 	return n
 }
 
-// dechunked is the body of a response of which raw is the beginning.
+// dechunked returns the body of a response that begins with raw.
 func dechunked(raw []byte) []byte {
 	res, err := http.ReadResponse(bufio.NewReader(bytes.NewReader(raw)), nil)
 	if err != nil {
@@ -188,7 +188,7 @@ func dechunked(raw []byte) []byte {
 	return body
 }
 
-// every tries every byte, and checks that nothing is left in the end.
+// every tries every byte, and checks that nothing is left at the end.
 func (x *torn) every(srv *rejoin.Server, decode func([]byte) []byte, least int) {
 	n := 0
 	for x.try(n, whatHasCome, decode) {
@@ -203,8 +203,8 @@ func (x *torn) every(srv *rejoin.Server, decode func([]byte) []byte, least int) 
 	require.Zero(x.t, after.StoredBytes)
 }
 
-// A client may lose its connection after any byte. From the last event that it has whole, it gets exactly the rest. Here what was written
-// and not read is lost in a buffer, and the server takes it for read.
+// A client may lose its connection after any byte. From the last whole event on it gets exactly the rest. In this test, bytes that were written and not
+// read are lost in a buffer, and the server believes that they were read.
 func TestEveryByteOfABody(t *testing.T) {
 	for _, closes := range []bool{true, false} {
 		kit.Bubble(t, func(t *testing.T) {
@@ -213,7 +213,7 @@ func TestEveryByteOfABody(t *testing.T) {
 			x.do = func(r *http.Request) (io.Reader, func()) {
 				ctx, cancel := context.WithCancel(context.Background())
 				t.Cleanup(cancel)
-				r.Header.Del("Mcp-Session-Id") // the client knows it
+				r.Header.Del("Mcp-Session-Id") // from now on the client knows it
 				return c.Do(r.WithContext(ctx)).Body, cancel
 			}
 			x.every(c.Server(), func(raw []byte) []byte { return raw }, 300)
@@ -221,7 +221,7 @@ func TestEveryByteOfABody(t *testing.T) {
 	}
 }
 
-// dialled sends requests over connections made by dial, and gives back what comes, to the byte.
+// dialled sends requests over connections of dial, and returns the bytes that come.
 func (x *torn) dialled(dial func() net.Conn, abort func(net.Conn)) func(*http.Request) (io.Reader, func()) {
 	return func(r *http.Request) (io.Reader, func()) {
 		conn := dial()
@@ -229,7 +229,7 @@ func (x *torn) dialled(dial func() net.Conn, abort func(net.Conn)) func(*http.Re
 		r.URL.Scheme, r.URL.Host, r.Close = "http", "127.0.0.1", true
 		require.NoError(x.t, r.Write(conn))
 		var body io.Reader = conn
-		if x.session == "" { // this one opens it
+		if x.session == "" { // this request opens it
 			res, err := http.ReadResponse(bufio.NewReader(conn), r)
 			require.NoError(x.t, err)
 			x.session, body = res.Header.Get("Mcp-Session-Id"), res.Body
@@ -254,7 +254,7 @@ func (x *torn) serve(lis net.Listener) (srv *rejoin.Server, hs *http.Server) {
 	return srv, hs
 }
 
-// Here no byte is written that is not read: the server's write fails in the middle, be it in the head or between two chunks.
+// In this test every byte that is written is read: the server's write fails in the middle, also in the head or between two chunks.
 func TestEveryByteOfAConnectionWithoutABuffer(t *testing.T) {
 	for _, closes := range []bool{true, false} {
 		kit.Bubble(t, func(t *testing.T) {
@@ -268,7 +268,7 @@ func TestEveryByteOfAConnectionWithoutABuffer(t *testing.T) {
 	}
 }
 
-// And here they are sockets, which are reset. It needs real ones, so it runs in real time; it waits for events only.
+// In this test the connections are sockets, which are reset. It runs in real time, and waits only for events.
 func TestSomeBytesOfASocketThatIsReset(t *testing.T) {
 	x := &torn{t: t, closes: true}
 	lis, err := net.Listen("tcp", "127.0.0.1:0")
@@ -289,7 +289,7 @@ func TestSomeBytesOfASocketThatIsReset(t *testing.T) {
 		require.True(t, err == nil || errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF), "%v", err)
 		return n
 	}
-	n := 1 // of a connection that is reset before anything came, the server may not even have read the request
+	n := 1 // with 0 bytes the server may not even have read the request
 	for x.try(n, readUpTo, dechunked) {
 		n += 13
 	}

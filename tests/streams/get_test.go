@@ -35,11 +35,11 @@ func TestGetMustAcceptStreams(t *testing.T) {
 	})
 }
 
-// While a request runs, and while events are left of it, a cursor is served; then 204 says that there is nothing to come back for.
+// While a request runs, and while events of it are left, a cursor is served. After that a GET gets 204: there is nothing to poll for.
 func TestGetOfARequestStream(t *testing.T) {
 	for _, version := range []string{kit.Polling, kit.Legacy} {
 		kit.Bubble(t, func(t *testing.T) {
-			app, next := kit.Puppets()
+			app, next := kit.ManualTools()
 			c := rejointest.New(t, app, rejointest.Config{Version: version})
 			call := c.CallTool("x", nil)
 			tool := next()
@@ -51,7 +51,7 @@ func TestGetOfARequestStream(t *testing.T) {
 			require.Equal(t, greeted("200 sse <greet>@1 2:progress open", version), kit.Last(call))
 			tool.Returns("done")
 			require.Equal(t, greeted("200 sse <greet>@1 2:progress 3:result closed", version), kit.Last(call))
-			for range 3 { // as often as it is asked for
+			for range 3 { // as often as requested
 				call.PollFrom(second)
 				require.Equal(t, strings.Replace(greeted("200 sse <greet>@1 3:result closed", version), "@1", "@2", 1), kit.Last(call))
 			}
@@ -63,11 +63,11 @@ func TestGetOfARequestStream(t *testing.T) {
 	}
 }
 
-// A cursor whose events were dropped is answered, not refused: with an error in place of each response that is not coming any more.
+// A cursor whose events were dropped is not refused: the answer has an error in place of each response that will not come any more.
 func TestGetOfADroppedStream(t *testing.T) {
 	for _, version := range []string{kit.Polling, kit.Legacy} {
 		kit.Bubble(t, func(t *testing.T) {
-			app, next := kit.Puppets()
+			app, next := kit.ManualTools()
 			c := rejointest.New(t, app, rejointest.Config{Version: version, Server: rejoin.Config{Policy: rejoin.Policy{Retain: time.Minute}}})
 			call := c.CallTool("x", nil)
 			tool := next()
@@ -93,7 +93,7 @@ func TestGetOfADroppedStream(t *testing.T) {
 // A cursor of the standalone stream is served from the oldest event that is kept.
 func TestGetOfAStandaloneStreamWithAGap(t *testing.T) {
 	kit.Bubble(t, func(t *testing.T) {
-		app, next := kit.Puppets()
+		app, next := kit.ManualTools()
 		store := eventstore.NewMemory(eventstore.MemoryConfig{BacklogBytes: 8 << 10})
 		c := rejointest.New(t, app, rejointest.Config{Server: rejoin.Config{Store: store}})
 		listen := c.Listen()
@@ -121,10 +121,10 @@ func TestGetOfAStandaloneStreamWithAGap(t *testing.T) {
 	})
 }
 
-// What this session never issued is refused, and whoever asks learns nothing else: neither whether a stream exists, nor how far it is.
+// A cursor that this session never issued is refused, without more information: neither whether a stream exists, nor its position.
 func TestGetOfAnUnknownCursor(t *testing.T) {
 	kit.Bubble(t, func(t *testing.T) {
-		app, next := kit.Puppets()
+		app, next := kit.ManualTools()
 		c := rejointest.New(t, app, rejointest.Config{})
 		call := c.CallTool("x", nil)
 		tool := next()
@@ -133,7 +133,7 @@ func TestGetOfAnUnknownCursor(t *testing.T) {
 		other := rejointest.New(t, app, rejointest.Config{})
 		foreign := other.CallTool("x", nil)
 		require.NoError(t, next().Progress(1, 0, ""))
-		undecided := c.CallTool("x", nil) // no id of it was ever given to anybody
+		undecided := c.CallTool("x", nil) // no id of it was ever sent
 		require.Equal(t, "open", kit.Last(undecided))
 		bodies := map[string]bool{}
 		for name, cursor := range map[string]string{
@@ -150,11 +150,11 @@ func TestGetOfAnUnknownCursor(t *testing.T) {
 	})
 }
 
-// A cursor past the end of a stream that the session has is answered as an expired one, since the official Go client ends its session at
-// any refusal. What it is told has an id of its own each time, and no number that an event may yet get.
+// A cursor past the end of a stream of the session is answered like an expired one, because the official Go client ends its session if a poll is refused.
+// The answer has a new id each time, and no number that a later event may get.
 func TestGetPastTheEnd(t *testing.T) {
 	kit.Bubble(t, func(t *testing.T) {
-		app, next := kit.Puppets()
+		app, next := kit.ManualTools()
 		c := rejointest.New(t, app, rejointest.Config{})
 		call := c.CallTool("x", nil)
 		tool := next()
@@ -198,10 +198,10 @@ func TestGetPastTheEnd(t *testing.T) {
 	})
 }
 
-// Another session of the same server is another one's too.
+// A cursor of another session of the same server is refused too.
 func TestGetOfAnotherSessionsCursor(t *testing.T) {
 	kit.Bubble(t, func(t *testing.T) {
-		app, next := kit.Puppets()
+		app, next := kit.ManualTools()
 		c := rejointest.New(t, app, rejointest.Config{})
 		call := c.CallTool("x", nil)
 		require.NoError(t, next().Progress(1, 0, ""))
@@ -214,11 +214,11 @@ func TestGetOfAnotherSessionsCursor(t *testing.T) {
 	})
 }
 
-// Without a cursor comes what was never written to a connection: a backlog is delivered, history is not. An empty cursor is none.
+// A GET without a cursor gets the events that were never written to a connection, and no older ones. An empty cursor counts as none.
 func TestGetWithoutACursor(t *testing.T) {
 	for _, version := range []string{kit.Polling, kit.Legacy} {
 		kit.Bubble(t, func(t *testing.T) {
-			app, next := kit.Puppets()
+			app, next := kit.ManualTools()
 			c := rejointest.New(t, app, rejointest.Config{Version: version})
 			c.CallTool("x", nil)
 			tool := next()
@@ -245,7 +245,7 @@ func TestGetWithoutACursor(t *testing.T) {
 
 func TestNoStandaloneStream(t *testing.T) {
 	kit.Bubble(t, func(t *testing.T) {
-		app, next := kit.Puppets()
+		app, next := kit.ManualTools()
 		c := rejointest.New(t, app, rejointest.Config{Server: rejoin.Config{NoStandalone: true}})
 		body, res := kit.ReadAll(t, c.Do(kit.Request(t, http.MethodGet, "")))
 		require.Equal(t, "405 error(-32600,null)", kit.Refusal(t, body, res))
@@ -262,11 +262,11 @@ func TestNoStandaloneStream(t *testing.T) {
 	})
 }
 
-// Too many GETs are slowed down, by up to a second, and told to come back later. None is refused: a client that polls for its result
-// would end its session.
+// Too many GETs are delayed, by up to a second, and told to come back later. None is refused, because a client that polls for its result would end its
+// session.
 func TestTooManyGets(t *testing.T) {
 	kit.Bubble(t, func(t *testing.T) {
-		app, next := kit.Puppets()
+		app, next := kit.ManualTools()
 		c := rejointest.New(t, app, rejointest.Config{})
 		call := c.CallTool("x", nil)
 		tool := next()
@@ -299,10 +299,10 @@ func TestTooManyGets(t *testing.T) {
 	})
 }
 
-// A stream that waits for its head to be sent can be taken over like any other.
+// A stream that has not sent its head yet can be taken over like any other.
 func TestManyGetsAtOnce(t *testing.T) {
 	kit.Bubble(t, func(t *testing.T) {
-		app, next := kit.Puppets()
+		app, next := kit.ManualTools()
 		c := rejointest.New(t, app, rejointest.Config{})
 		call := c.CallTool("x", nil)
 		tool := next()
@@ -317,8 +317,8 @@ func TestManyGetsAtOnce(t *testing.T) {
 		kit.Elapse(time.Second)
 		tool.Returns("done")
 		for i, w := range all[:249] {
-			require.Equal(t, "200 sse primer@1 retry ended", w.Story(), "%d", i)
+			require.Equal(t, "200 sse primer@1 retry ended", w.Summary(), "%d", i)
 		}
-		require.Equal(t, "200 sse primer@1 2:result ended", all[249].Story(), "the newest wins")
+		require.Equal(t, "200 sse primer@1 2:result ended", all[249].Summary(), "the newest wins")
 	})
 }

@@ -16,8 +16,8 @@ import (
 	"github.com/rejoin-mcp/rejoin/tests/internal/kit"
 )
 
-// holding gathers whole responses and says that it can flush: gin-contrib's timeout does, since it embeds gin's writer, whose Flush sends
-// the head only. size counts what has gone through, as gin's does.
+// holding buffers whole responses and claims that it can flush. gin-contrib's timeout does that: it embeds gin's writer, whose Flush sends only the head.
+// size counts what has gone through, as gin's does.
 type holding struct {
 	http.ResponseWriter
 	buf  bytes.Buffer
@@ -37,11 +37,11 @@ func hold(s *rejoin.Server) http.Handler {
 	})
 }
 
-// Where a middleware says that it can flush and does not, a stream is closed as soon as that shows, and its client polls. The log says
-// once what holds it back.
+// If a middleware claims that it can flush and does not, each stream is closed as soon as that is noticed, and its client polls. The log says once which
+// writer holds back.
 func TestAMiddlewareThatHoldsBackWhatIsFlushed(t *testing.T) {
 	kit.Bubble(t, func(t *testing.T) {
-		app, next := kit.Puppets()
+		app, next := kit.ManualTools()
 		var lines strings.Builder
 		c := rejointest.New(t, app, rejointest.Config{Handler: hold, Server: rejoin.Config{Logger: slog.New(slog.NewTextHandler(&lines, nil))}})
 		quick := c.CallTool("x", nil)
@@ -67,10 +67,10 @@ func TestAMiddlewareThatHoldsBackWhatIsFlushed(t *testing.T) {
 	})
 }
 
-// Who cannot poll is not sent away: the whole stream comes when it ends.
+// A client that cannot poll is not disconnected: it gets the whole stream when it ends.
 func TestAnOldClientBehindAMiddlewareThatHoldsBack(t *testing.T) {
 	kit.Bubble(t, func(t *testing.T) {
-		app, next := kit.Puppets()
+		app, next := kit.ManualTools()
 		c := rejointest.New(t, app, rejointest.Config{Version: kit.Legacy, Handler: hold, Server: rejoin.Config{Logger: kit.QuietLogger()}})
 		call := c.CallTool("x", nil)
 		tool := next()

@@ -16,7 +16,7 @@ import (
 	"github.com/rejoin-mcp/rejoin/tests/internal/kit"
 )
 
-// prettyStore gives back what it was given with other white space, as a database does that takes it for JSON.
+// prettyStore returns events with other white space, as a database may that stores them as JSON.
 type prettyStore struct {
 	eventstore.Store
 	lineEnd string
@@ -47,14 +47,14 @@ func pretty(data []byte, lineEnd string) []byte {
 	return []byte(strings.ReplaceAll(b.String(), "\n", lineEnd))
 }
 
-// What would forge fields of an event, or end it, if it were written as it is. In JSON only the last is possible outside of strings.
+// Text that would forge fields of an event, or end it, if it were written unescaped. Outside of JSON strings only the last one is possible.
 const (
 	forged   = "a\nid: forged\ndata: x\n\nevent: y\rretry: 1\r\n\r\n: \u2028\u2029\ufeff"
 	forging  = "{\n\"text\":\r\"x\"\r\n,\n\n\"n\": [\r\r1]}"
 	forgedOK = `{"text":"x","n":[1]}`
 )
 
-// However an app writes its JSON, and whatever a store makes of it, a message is one event, with the one id it has, and the same value.
+// However an app formats its JSON, and a store changes that, a message is one event with its one id, and has the same value.
 func TestWhiteSpaceInJSONMakesNoSecondEvent(t *testing.T) {
 	for name, store := range map[string]func() eventstore.Store{
 		"as it was": func() eventstore.Store { return eventstore.NewMemory(eventstore.MemoryConfig{}) },

@@ -1,5 +1,4 @@
-// Package streams_test is about streams and connections: closing, resuming, taking over, what is written and when, and
-// writers that hold back.
+// Package streams_test tests streams and connections: closing, resuming, taking over, what is written and when, and writers that hold back.
 package streams_test
 
 import (

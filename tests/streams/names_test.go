@@ -20,7 +20,7 @@ var (
 	noMessage    = regexp.MustCompile(`\A(id: \S+\nretry: \d+\ndata: |retry: \d+|: )\z`)
 )
 
-// requireNames wants each event that carries data to be named message, and nothing else to have a name. It returns how many do.
+// requireNames requires that each event with data is named message, and that nothing else has a name. It returns the number of messages.
 func requireNames(t *testing.T, call *rejointest.Call) (messages int) {
 	t.Helper()
 	for part := range strings.SplitSeq(call.Wire(), "HTTP/1.1 ") {
@@ -38,15 +38,15 @@ func requireNames(t *testing.T, call *rejointest.Call) (messages int) {
 	return messages
 }
 
-// Deployed clients compare an event's name with message and drop what has none (@ai-sdk/mcp 1.0.47, mcp-go's client v0.31.0). So each event that
-// carries data has it: on each kind of stream, in each version, also those that the transport makes itself.
+// Deployed clients compare an event's name with message and drop events without a name (@ai-sdk/mcp 1.0.47, mcp-go's client v0.31.0). So each event with
+// data has the name: on each kind of stream, in each version, also events that the transport itself makes.
 func TestEveryMessageIsNamed(t *testing.T) {
 	for _, v := range core.Versions {
 		t.Run(v.Name, func(t *testing.T) {
 			kit.Bubble(t, func(t *testing.T) {
-				app, next := kit.Puppets()
+				app, next := kit.ManualTools()
 				c := rejointest.New(t, app, rejointest.Config{
-					Version: v.Name, Server: rejoin.Config{Policy: rejoin.Policy{Mode: rejoin.SSE}},
+					Version: v.Name, Server: rejoin.Config{Policy: rejoin.Policy{Mode: rejoin.ModeSSE}},
 					OnRequest: func(string, json.RawMessage) (any, error) { return struct{}{}, nil },
 				})
 				listen, call := c.Listen(), c.CallTool("x", nil)
@@ -66,17 +66,17 @@ func TestEveryMessageIsNamed(t *testing.T) {
 	}
 }
 
-// The errors that stand in for what is gone are messages too.
+// The errors in place of events that are gone are messages too.
 func TestEveryErrorOfTheTransportIsNamed(t *testing.T) {
 	kit.Bubble(t, func(t *testing.T) {
-		app, next := kit.Puppets()
+		app, next := kit.ManualTools()
 		c := rejointest.New(t, app, rejointest.Config{Server: rejoin.Config{Policy: rejoin.Policy{AbandonAfter: time.Minute, Retain: time.Minute}}})
 		abandoned := c.CallTool("x", nil)
 		tool := next()
 		require.NoError(t, tool.CloseStream(0))
 		kit.Elapse(90 * time.Second)
 		abandoned.Poll()
-		require.Equal(t, []string{"200 sse primer@0 retry closed", "200 sse primer@0 1:error(-32000,2) abandoned closed"}, kit.Story(abandoned))
+		require.Equal(t, []string{"200 sse primer@0 retry closed", "200 sse primer@0 1:error(-32000,2) abandoned closed"}, kit.Summaries(abandoned))
 		require.Equal(t, 1, requireNames(t, abandoned))
 
 		expired := c.CallTool("x", nil)
@@ -85,7 +85,7 @@ func TestEveryErrorOfTheTransportIsNamed(t *testing.T) {
 		tool.Returns("done")
 		kit.Elapse(2 * time.Minute)
 		expired.Poll()
-		require.Equal(t, []string{"200 sse primer@0 retry closed", "200 sse primer@0 1:error(-32000,3) expired closed"}, kit.Story(expired))
+		require.Equal(t, []string{"200 sse primer@0 retry closed", "200 sse primer@0 1:error(-32000,3) expired closed"}, kit.Summaries(expired))
 		require.Equal(t, 1, requireNames(t, expired))
 	})
 }

@@ -16,10 +16,10 @@ import (
 	"github.com/rejoin-mcp/rejoin/tests/internal/kit"
 )
 
-// Where the writer cannot flush, a POST is answered as in mode JSON, and there is no standalone stream.
+// If the writer cannot flush, a POST is answered as in mode JSON, and there is no standalone stream.
 func TestAWriterThatCannotFlush(t *testing.T) {
 	kit.Bubble(t, func(t *testing.T) {
-		app, next := kit.Puppets()
+		app, next := kit.ManualTools()
 		mw := &kit.Buffering{On: true}
 		c := rejointest.New(t, app, rejointest.Config{Handler: mw.Handler, Capabilities: kit.Offers})
 		call := c.CallTool("x", nil)
@@ -27,7 +27,7 @@ func TestAWriterThatCannotFlush(t *testing.T) {
 		require.NoError(t, tool.Progress(1, 0, ""), "dropped")
 		require.NoError(t, tool.Notify("notifications/x", nil))
 		require.True(t, tool.Resumable())
-		require.ErrorIs(t, tool.Request(context.Background(), "roots/list", nil, nil), rejoin.ErrNoStream)
+		require.ErrorIs(t, tool.Ask(context.Background(), "roots/list", nil, nil), rejoin.ErrNoStream)
 		kit.Elapse(time.Minute)
 		require.Equal(t, "open", kit.Last(call))
 		tool.Returns("done")
@@ -41,8 +41,8 @@ func TestAWriterThatCannotFlush(t *testing.T) {
 	})
 }
 
-// A response that ends at once needs no flush: so a client can be sent away, and polls for the rest. Behind a middleware with a time
-// limit this happens before it strikes, and no call is lost for taking longer.
+// A response that ends at once needs no flush, so a client can be disconnected and poll for the rest. Behind a middleware with a time limit this happens
+// before the limit, and no call is lost for taking longer.
 func TestACallIsLetGoThroughAWriterThatCannotFlush(t *testing.T) {
 	buffered := (&kit.Buffering{On: true}).Handler
 	for name, tt := range map[string]struct {
@@ -52,12 +52,12 @@ func TestACallIsLetGoThroughAWriterThatCannotFlush(t *testing.T) {
 	}{
 		"by the tool":         {handler: buffered, letGo: func(h *rejoin.Handle) { require.NoError(t, h.CloseStream(0)) }},
 		"by CloseAfter":       {handler: buffered, policy: rejoin.Policy{CloseAfter: 5 * time.Second}},
-		"in mode SSE":         {handler: buffered, policy: rejoin.Policy{CloseAfter: 5 * time.Second, Mode: rejoin.SSE}},
+		"in mode SSE":         {handler: buffered, policy: rejoin.Policy{CloseAfter: 5 * time.Second, Mode: rejoin.ModeSSE}},
 		"http.TimeoutHandler": {handler: func(s *rejoin.Server) http.Handler { return http.TimeoutHandler(stdadapter.New(s), 10*time.Second, "") }},
 	} {
 		t.Run(name, func(t *testing.T) {
 			kit.Bubble(t, func(t *testing.T) {
-				app, next := kit.Puppets()
+				app, next := kit.ManualTools()
 				c := rejointest.New(t, app, rejointest.Config{Handler: tt.handler, Server: rejoin.Config{Policy: tt.policy, Logger: kit.QuietLogger()}})
 				call := c.CallTool("x", nil)
 				tool := next()
@@ -80,10 +80,10 @@ func TestACallIsLetGoThroughAWriterThatCannotFlush(t *testing.T) {
 	}
 }
 
-// With a cursor such a writer is good for a short poll: what is there, and when to come back.
+// A poll through such a writer is short: it gets the events that are there, and a retry.
 func TestAShortPoll(t *testing.T) {
 	kit.Bubble(t, func(t *testing.T) {
-		app, next := kit.Puppets()
+		app, next := kit.ManualTools()
 		mw := &kit.Buffering{}
 		c := rejointest.New(t, app, rejointest.Config{Handler: mw.Handler})
 		listen := c.Listen()
@@ -112,10 +112,10 @@ func TestAShortPoll(t *testing.T) {
 	})
 }
 
-// A short poll brings all that is there, however much it is, and counts as fetched.
+// A short poll brings all events that are there, however many, and they count as fetched.
 func TestAShortPollOfALongLog(t *testing.T) {
 	kit.Bubble(t, func(t *testing.T) {
-		app, next := kit.Puppets()
+		app, next := kit.ManualTools()
 		mw := &kit.Buffering{}
 		c := rejointest.New(t, app, rejointest.Config{Handler: mw.Handler})
 		call := c.CallTool("x", nil)
@@ -140,7 +140,7 @@ func TestAShortPollOfALongLog(t *testing.T) {
 // Clients that cannot poll keep their connection until the response is there.
 func TestAnOldClientBehindAWriterThatCannotFlush(t *testing.T) {
 	kit.Bubble(t, func(t *testing.T) {
-		app, next := kit.Puppets()
+		app, next := kit.ManualTools()
 		mw := &kit.Buffering{}
 		c := rejointest.New(t, app, rejointest.Config{Version: kit.Legacy, Handler: mw.Handler})
 		call := c.CallTool("x", nil)

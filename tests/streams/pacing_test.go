@@ -16,12 +16,12 @@ import (
 	"github.com/rejoin-mcp/rejoin/tests/internal/kit"
 )
 
-// drip is a response whose client takes only so many bytes a second.
+// drip is a response whose client reads only so many bytes a second.
 type drip struct {
 	kit.Response
 	rate  int
 	began time.Time
-	took  time.Duration // how long it lasted
+	took  time.Duration // how long the connection lasted
 }
 
 func (w *drip) Write(p []byte) (int, error) {
@@ -41,7 +41,7 @@ func serveSlowly(s *rejoin.Server, r *http.Request, rate int) *drip {
 	return w
 }
 
-// wait waits until it has ended, but no longer than an hour.
+// wait waits until the response has ended, at most an hour.
 func (w *drip) wait(t *testing.T) string {
 	t.Helper()
 	for range 36000 {
@@ -53,21 +53,21 @@ func (w *drip) wait(t *testing.T) string {
 		}
 		kit.Elapse(100 * time.Millisecond)
 	}
-	story := w.Story()
-	require.Regexp(t, ` ended$`, story, "it lasts")
-	return story
+	summary := w.Summary()
+	require.Regexp(t, ` ended$`, summary, "it lasts")
+	return summary
 }
 
-// CloseAfter bounds every connection whose client can come back: also one that is slow, whether its call runs or has ended, and whatever
-// the tool did before. Each brings something, and together they bring everything, once and in order.
+// CloseAfter limits every connection whose client can poll, also of a slow client, whether its call runs or has ended, and whatever its tool did before.
+// Each connection brings something, and together they bring everything, once and in order.
 func TestCloseAfterBoundsASlowReader(t *testing.T) {
 	const after, rate = 5 * time.Second, 100_000
 	for name, test := range map[string]struct {
-		size, n    int // of what was sent while the client was away
+		size, n    int // the events that are sent while the client is disconnected
 		ended      bool
 		standalone bool
 		close      bool
-		most       time.Duration // beyond CloseAfter
+		most       time.Duration // how much longer than CloseAfter a connection may last
 	}{
 		"a call that runs":                {size: 5000, n: 400, most: 300 * time.Millisecond},
 		"a call that ended":               {size: 5000, n: 400, ended: true, most: 300 * time.Millisecond},
@@ -81,7 +81,7 @@ func TestCloseAfterBoundsASlowReader(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			kit.Bubble(t, func(t *testing.T) {
-				app, next := kit.Puppets()
+				app, next := kit.ManualTools()
 				s := kit.NewServer(t, app, rejoin.Config{
 					Store: eventstore.NewMemory(eventstore.MemoryConfig{SessionBytes: -1, BacklogBytes: -1}), KeepAlive: -1, Logger: kit.QuietLogger(),
 					Policy: rejoin.Policy{CloseAfter: after, StreamAfter: time.Millisecond},
@@ -90,10 +90,10 @@ func TestCloseAfterBoundsASlowReader(t *testing.T) {
 				post := kit.Serve(s, kit.InSession(t, id, `{"jsonrpc":"2.0","id":"mine","method":"x","params":{"_meta":{"progressToken":1}}}`))
 				tool := next()
 				kit.Elapse(after)
-				require.Regexp(t, `^200 sse primer@0 retry ended$`, post.Story())
+				require.Regexp(t, `^200 sse primer@0 retry ended$`, post.Summary())
 				cursor := kit.IDsIn(post)[0]
 				if test.standalone {
-					kit.Serve(s, get(t, id, cursor)) // a client that does not come back to its call is not let go again
+					kit.Serve(s, get(t, id, cursor)) // the stream of a client that is late in polling its call is not closed again
 					listen := kit.Serve(s, get(t, id, ""))
 					kit.Elapse(after)
 					cursor = kit.IDsIn(listen)[0]
@@ -117,10 +117,10 @@ func TestCloseAfterBoundsASlowReader(t *testing.T) {
 					if test.close && connections == 0 {
 						require.NoError(t, tool.CloseStream(7*time.Second))
 					}
-					story := w.wait(t)
+					summary := w.wait(t)
 					connections++
-					require.LessOrEqual(t, w.took, after+test.most, "connection %d: %s", connections, story[:min(len(story), 200)])
-					words := strings.Fields(story)
+					require.LessOrEqual(t, w.took, after+test.most, "connection %d: %s", connections, summary[:min(len(summary), 200)])
+					words := strings.Fields(summary)
 					from := at
 					for _, id := range kit.IDsIn(&w.Response)[1:] {
 						_, seq, _ := kit.Position(id)
@@ -128,13 +128,13 @@ func TestCloseAfterBoundsASlowReader(t *testing.T) {
 						at, cursor = seq, id
 					}
 					require.Greater(t, at, from, "a connection that brings nothing brings nobody further")
-					require.Equal(t, at == all && test.ended, words[len(words)-2] != "retry", "who has not got the response is told to come back: %s", story[max(0, len(story)-200):])
+					require.Equal(t, at == all && test.ended, words[len(words)-2] != "retry", "who has not got the response is told to come back: %s", summary[max(0, len(summary)-200):])
 				}
 				if name != "all of it takes as long" {
 					require.Greater(t, connections, 2, "CloseAfter bounds each")
 				}
 				if test.ended {
-					require.Equal(t, "204 sse ended", kit.Serve(s, get(t, id, cursor)).Story())
+					require.Equal(t, "204 sse ended", kit.Serve(s, get(t, id, cursor)).Summary())
 					return
 				}
 				tool.Returns("done")
@@ -152,27 +152,27 @@ func get(t *testing.T, session, cursor string) *http.Request {
 	return r
 }
 
-// Who cannot come back is not sent away, however slow; and without CloseAfter a close writes all that was there at the time.
+// A client that cannot poll is not disconnected, however slow it is. Without CloseAfter a close writes all events that were there at the time of the close.
 func TestASlowReaderThatGetsAll(t *testing.T) {
 	const rate, n = 100_000, 400
 	for name, test := range map[string]struct {
 		version string
 		after   time.Duration
-		end     func(*testing.T, *kit.Puppet)
+		end     func(*testing.T, *kit.ManualTool)
 		want    string
 		runs    bool
 	}{
-		"it cannot poll": {kit.Legacy, time.Second, func(_ *testing.T, tool *kit.Puppet) { tool.Returns("done") }, `401:result ended$`, false},
-		"a close":        {kit.Polling, -1, func(t *testing.T, tool *kit.Puppet) { require.NoError(t, tool.CloseStream(0)) }, `400:progress retry ended$`, true},
+		"it cannot poll": {kit.Legacy, time.Second, func(_ *testing.T, tool *kit.ManualTool) { tool.Returns("done") }, `401:result ended$`, false},
+		"a close":        {kit.Polling, -1, func(t *testing.T, tool *kit.ManualTool) { require.NoError(t, tool.CloseStream(0)) }, `400:progress retry ended$`, true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			kit.Bubble(t, func(t *testing.T) {
-				app, next := kit.Puppets()
+				app, next := kit.ManualTools()
 				s := kit.NewServer(t, app, rejoin.Config{
 					Store: eventstore.NewMemory(eventstore.MemoryConfig{SessionBytes: -1}), KeepAlive: -1, Policy: rejoin.Policy{CloseAfter: test.after},
 				})
 				open := kit.Serve(s, kit.Request(t, http.MethodPost, strings.Replace(kit.Initialize, kit.Polling, test.version, 1)))
-				require.Equal(t, "200 result ended", open.Story())
+				require.Equal(t, "200 result ended", open.Summary())
 				r := kit.InSession(t, open.Head.Get("Mcp-Session-Id"), `{"jsonrpc":"2.0","id":"mine","method":"x","params":{"_meta":{"progressToken":1}}}`)
 				w := serveSlowly(s, r, rate)
 				tool := next()
@@ -191,11 +191,11 @@ func TestASlowReaderThatGetsAll(t *testing.T) {
 	}
 }
 
-// A poll that was held for CloseAfter is no reason to come less often: the response of a call that is silent for long, and a notification
-// on an idle standalone stream, are never later than the first retry.
+// A poll that was held for CloseAfter does not increase the retry: the response of a call that sends nothing for long, and a notification on an idle
+// standalone stream, are never later than the first retry.
 func TestHeldPollsComeBackSoon(t *testing.T) {
 	kit.Bubble(t, func(t *testing.T) {
-		app, next := kit.Puppets()
+		app, next := kit.ManualTools()
 		c := rejointest.New(t, app, rejointest.Config{Server: rejoin.Config{KeepAlive: -1, Policy: rejoin.Policy{CloseAfter: 5 * time.Second}}})
 		listen, call := c.Listen(), c.CallTool("x", nil)
 		tool := next()
@@ -212,7 +212,7 @@ func TestHeldPollsComeBackSoon(t *testing.T) {
 		began := time.Now()
 		tool.Returns("done")
 		require.NoError(t, tool.Session().Notify(context.Background(), "notifications/x", nil))
-		kit.Elapse(max(call.WaitClosed(), listen.WaitClosed())) // both were let go a moment ago
+		kit.Elapse(max(call.WaitClosed(), listen.WaitClosed())) // until both clients are due
 		call.Poll()
 		listen.Poll()
 		require.Regexp(t, "1:result closed$", kit.Last(call))
@@ -221,10 +221,10 @@ func TestHeldPollsComeBackSoon(t *testing.T) {
 	})
 }
 
-// A poll that comes and goes makes the next one come later, until one is held.
+// An empty poll that ends at once increases the retry, until one is held.
 func TestPollsThatComeAndGoComeLess(t *testing.T) {
 	kit.Bubble(t, func(t *testing.T) {
-		app, next := kit.Puppets()
+		app, next := kit.ManualTools()
 		c := rejointest.New(t, app, rejointest.Config{Server: rejoin.Config{KeepAlive: -1, Policy: rejoin.Policy{CloseAfter: 5 * time.Second}}})
 		call := c.CallTool("x", nil)
 		tool := next()
@@ -237,7 +237,7 @@ func TestPollsThatComeAndGoComeLess(t *testing.T) {
 			call.Poll()
 			return retry
 		}
-		kit.RequireSpread(t, time.Second, closes(false)) // the POST was no poll
+		kit.RequireSpread(t, time.Second, closes(false)) // the POST was not a poll
 		kit.RequireSpread(t, 1500*time.Millisecond, closes(false))
 		kit.RequireSpread(t, 2250*time.Millisecond, closes(false))
 		kit.RequireSpread(t, time.Second, closes(true))

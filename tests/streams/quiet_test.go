@@ -15,11 +15,11 @@ import (
 	"github.com/rejoin-mcp/rejoin/tests/internal/kit"
 )
 
-// A comment after KeepAlive without a write, on each kind of stream, of each kind of client; none where something else was written.
+// After KeepAlive without a write a stream gets a comment: each kind of stream, for each kind of client. After another write it does not.
 func TestKeepAliveOnlyWhenQuiet(t *testing.T) {
 	for _, version := range []string{kit.Polling, kit.Legacy} {
 		kit.Bubble(t, func(t *testing.T) {
-			app, next := kit.Puppets()
+			app, next := kit.ManualTools()
 			c := rejointest.New(t, app, rejointest.Config{Version: version, Server: rejoin.Config{
 				KeepAlive: time.Minute, Policy: rejoin.Policy{StreamAfter: time.Millisecond},
 			}})
@@ -52,11 +52,11 @@ func TestKeepAliveOff(t *testing.T) {
 	})
 }
 
-// An answer whose form is not decided is no stream yet: nothing keeps it alive.
+// An answer whose form is undecided is not a stream yet, so it gets no comments.
 func TestNoKeepAliveBeforeTheHead(t *testing.T) {
 	kit.Bubble(t, func(t *testing.T) {
-		app, next := kit.Puppets()
-		c := rejointest.New(t, app, rejointest.Config{Server: rejoin.Config{Policy: rejoin.Policy{Mode: rejoin.JSON}}})
+		app, next := kit.ManualTools()
+		c := rejointest.New(t, app, rejointest.Config{Server: rejoin.Config{Policy: rejoin.Policy{Mode: rejoin.ModeJSON}}})
 		call := c.CallTool("x", nil)
 		kit.Elapse(time.Hour)
 		next().Returns("done")
@@ -64,10 +64,10 @@ func TestNoKeepAliveBeforeTheHead(t *testing.T) {
 	})
 }
 
-// A reader that has stopped is noticed after WriteTimeout, and only its connection is lost.
+// A client that stops reading is noticed after WriteTimeout, and only its connection is lost.
 func TestWriteTimeoutOfAFrozenReader(t *testing.T) {
 	kit.Bubble(t, func(t *testing.T) {
-		app, next := kit.Puppets()
+		app, next := kit.ManualTools()
 		c := rejointest.New(t, app, rejointest.Config{Server: rejoin.Config{WriteTimeout: time.Minute}})
 		call := c.CallTool("x", nil)
 		tool := next()
@@ -87,10 +87,10 @@ func TestWriteTimeoutOfAFrozenReader(t *testing.T) {
 	})
 }
 
-// A reader that is slow, and reads, is given all the time it takes: the deadline is rolled forward with each piece.
+// A client that reads slowly gets as much time as it needs: the deadline is extended for each piece.
 func TestASlowReaderIsNotTimedOut(t *testing.T) {
 	kit.Bubble(t, func(t *testing.T) {
-		app, next := kit.Puppets()
+		app, next := kit.ManualTools()
 		c := rejointest.New(t, app, rejointest.Config{Server: rejoin.Config{WriteTimeout: 10 * time.Second}})
 		call := c.CallTool("x", nil)
 		tool := next()
@@ -100,7 +100,7 @@ func TestASlowReaderIsNotTimedOut(t *testing.T) {
 			require.NoError(t, tool.Progress(float64(i), 0, strings.Repeat("x", 60_000)))
 		}
 		res := c.Do(kit.Request(t, http.MethodGet, "", "Last-Event-ID", call.IDs()[1]))
-		piece := make([]byte, 70_000) // a reader is given that long for 64 KiB
+		piece := make([]byte, 70_000) // a client has that time for 64 KiB
 		for range 16 {
 			kit.Elapse(8 * time.Second)
 			_, err := io.ReadFull(res.Body, piece)
@@ -111,11 +111,11 @@ func TestASlowReaderIsNotTimedOut(t *testing.T) {
 	})
 }
 
-// A server's own time-outs, which count from the arrival of a request, cut nothing: neither streams nor answers that take long.
+// The time-outs of an http.Server count from the arrival of a request. They cut neither streams nor slow answers.
 func TestTimeoutsOfTheHTTPServerCutNothing(t *testing.T) {
-	for _, mode := range []rejoin.Mode{rejoin.Auto, rejoin.SSE, rejoin.JSON} {
+	for _, mode := range []rejoin.Mode{rejoin.ModeAuto, rejoin.ModeSSE, rejoin.ModeJSON} {
 		kit.Bubble(t, func(t *testing.T) {
-			app, next := kit.Puppets()
+			app, next := kit.ManualTools()
 			c := rejointest.New(t, app, rejointest.Config{
 				Server: rejoin.Config{KeepAlive: -1, Policy: rejoin.Policy{Mode: mode, StreamAfter: time.Minute}},
 				HTTP:   func(s *http.Server) { s.WriteTimeout, s.ReadTimeout = time.Second, time.Second },
@@ -124,15 +124,15 @@ func TestTimeoutsOfTheHTTPServerCutNothing(t *testing.T) {
 			call := c.CallTool("x", nil)
 			tool := next()
 			kit.Elapse(10 * time.Minute)
-			require.Len(t, kit.Story(call), 1)
+			require.Len(t, kit.Summaries(call), 1)
 			require.NoError(t, tool.Progress(1, 0, ""))
 			require.NoError(t, tool.Session().Notify(context.Background(), "notifications/x", nil))
 			kit.Elapse(10 * time.Minute)
 			tool.Returns("done")
 			want := map[rejoin.Mode]string{
-				rejoin.Auto: "200 sse primer@0 1:progress 2:result closed",
-				rejoin.SSE:  "200 sse primer@0 1:progress 2:result closed",
-				rejoin.JSON: "200 result answered",
+				rejoin.ModeAuto: "200 sse primer@0 1:progress 2:result closed",
+				rejoin.ModeSSE:  "200 sse primer@0 1:progress 2:result closed",
+				rejoin.ModeJSON: "200 result answered",
 			}
 			require.Equal(t, want[mode], kit.Last(call))
 			require.Equal(t, "200 sse primer@0 1:x open", kit.Last(listen))
@@ -143,7 +143,7 @@ func TestTimeoutsOfTheHTTPServerCutNothing(t *testing.T) {
 	}
 }
 
-// withDeadline is a middleware that gives each request so long, as http.TimeoutHandler and many others do.
+// withDeadline is a middleware that gives each request a deadline, as http.TimeoutHandler and many others do.
 func withDeadline(d time.Duration) func(*rejoin.Server) http.Handler {
 	return func(s *rejoin.Server) http.Handler {
 		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -154,14 +154,14 @@ func withDeadline(d time.Duration) func(*rejoin.Server) http.Handler {
 	}
 }
 
-// Where a middleware will cut the connection, its client is let go before: a tenth of the time, at least 50 ms.
+// If a middleware will cut the connection, its client is disconnected before: by a tenth of the time, at least 50 ms.
 func TestADeadlineOfAMiddlewareClosesInTime(t *testing.T) {
 	for deadline, closed := range map[time.Duration]time.Duration{
 		time.Minute:            54 * time.Second,
 		200 * time.Millisecond: 150 * time.Millisecond,
 	} {
 		kit.Bubble(t, func(t *testing.T) {
-			app, next := kit.Puppets()
+			app, next := kit.ManualTools()
 			c := rejointest.New(t, app, rejointest.Config{
 				Server: rejoin.Config{KeepAlive: -1, Policy: rejoin.Policy{StreamAfter: time.Millisecond}}, Handler: withDeadline(deadline),
 			})
@@ -181,8 +181,8 @@ func TestADeadlineOfAMiddlewareClosesInTime(t *testing.T) {
 			require.NoError(t, tool.Cause())
 			tool.Returns("done")
 			require.Equal(t, `"done"`, string(call.Result()))
-			require.Equal(t, "200 sse primer@0 retry closed", kit.Story(call)[0])
-			require.Equal(t, "200 sse primer@0 retry closed", kit.Story(listen)[0])
+			require.Equal(t, "200 sse primer@0 retry closed", kit.Summaries(call)[0])
+			require.Equal(t, "200 sse primer@0 retry closed", kit.Summaries(listen)[0])
 		})
 	}
 }
@@ -192,10 +192,10 @@ type noDeadlines struct{ http.ResponseWriter }
 
 func (w noDeadlines) Flush() { w.ResponseWriter.(http.Flusher).Flush() }
 
-// So where the server's WriteTimeout cannot be moved.
+// The same if the server's WriteTimeout cannot be extended.
 func TestAWriteTimeoutThatCannotBeMovedClosesInTime(t *testing.T) {
 	kit.Bubble(t, func(t *testing.T) {
-		app, next := kit.Puppets()
+		app, next := kit.ManualTools()
 		c := rejointest.New(t, app, rejointest.Config{
 			Server: rejoin.Config{KeepAlive: -1},
 			HTTP:   func(s *http.Server) { s.WriteTimeout = 10 * time.Second },

@@ -13,16 +13,16 @@ import (
 	"github.com/rejoin-mcp/rejoin/tests/internal/kit"
 )
 
-// scene is one call of one client, and its tool.
+// scene is one call with its client and its tool.
 type scene struct {
 	t    *testing.T
 	c    *rejointest.Client
 	call *rejointest.Call
-	tool *kit.Puppet
-	err  error // of what the test did
+	tool *kit.ManualTool
+	err  error // of the last action of the test
 }
 
-// states are the ones a stream can be in, and how it gets there. Those beyond the first are beyond mode JSON.
+// states are the states of a stream, with the way to each. Those after the first are not possible in mode JSON.
 var states = map[string]func(*scene){
 	"undecided": func(*scene) {},
 	"stranded":  func(s *scene) { s.call.Cut() },
@@ -30,10 +30,9 @@ var states = map[string]func(*scene){
 	"none":      func(s *scene) { _ = s.tool.Progress(1, 0, ""); synctest.Wait(); s.call.Cut() },
 }
 
-// stateTable is that of ARCHITECTURE.md as it looks on the wire: what is done, in which state, and the story of the call's last
-// connection. In the state none the client polls afterwards. <greet> is what the client is greeted with, at its position: a primer,
-// or a comment; <retry> what it is told before a close, if it polls. json is the story in mode JSON; "": as in the other modes.
-// Tools report err.
+// stateTable is the table of ARCHITECTURE.md as it looks on the wire: the action, the state, and the summary of the call's last connection. In the state
+// none the client polls after the action. <greet> is the beginning of a stream, at its position: a primer, or a comment; <retry> is what comes before a
+// close, if the client polls. json is the summary in mode JSON; "": as in the other modes. err is what the tool's own call returns.
 var stateTable = []struct {
 	input string
 	do    func(*scene)
@@ -84,7 +83,7 @@ var stateTable = []struct {
 	}},
 	{"resume", func(s *scene) { s.call.Poll() }, []stateCell{
 		{state: "attached", auto: "200 sse <greet>@1 open", old: "200 sse <greet>@0 1:progress <retry>closed"},
-		{state: "none", auto: "200 sse <greet>@1 open", old: "200 sse <greet>@1 <retry>closed"}, // it polls twice
+		{state: "none", auto: "200 sse <greet>@1 open", old: "200 sse <greet>@1 <retry>closed"}, // the client polls twice
 	}},
 	{"notifications/cancelled", func(s *scene) { s.call.Cancel("enough") }, []stateCell{
 		{state: "undecided", auto: "200 sse closed", json: "202 answered", cause: rejoin.ErrCancelled},
@@ -117,7 +116,7 @@ var stateTable = []struct {
 		},
 		{state: "stranded", auto: "cut", cause: rejoin.ErrShutdown},
 		{state: "attached", auto: "200 sse <greet>@0 1:progress 2:error(-32000,2) shutdown closed", cause: rejoin.ErrShutdown},
-		{state: "none", auto: "404 error(-32001,null) answered", cause: rejoin.ErrShutdown}, // with the session
+		{state: "none", auto: "404 error(-32001,null) answered", cause: rejoin.ErrShutdown}, // the session has ended
 	}},
 	{"the end of a drain", func(s *scene) {
 		done := kit.Drain(s.t, s.c.Server(), time.Minute)
@@ -130,7 +129,7 @@ var stateTable = []struct {
 		},
 		{state: "stranded", auto: "cut", cause: rejoin.ErrShutdown},
 		{state: "attached", auto: "200 sse <greet>@0 1:progress 2:error(-32000,2) shutdown closed", cause: rejoin.ErrShutdown},
-		{state: "none", auto: "404 error(-32001,null) answered", cause: rejoin.ErrShutdown}, // with the session
+		{state: "none", auto: "404 error(-32001,null) answered", cause: rejoin.ErrShutdown}, // the session has ended
 	}},
 	{"DELETE", func(s *scene) { s.c.Delete() }, []stateCell{
 		{state: "undecided", auto: "404 error(-32001,null) answered", cause: rejoin.ErrSessionEnded},
@@ -142,7 +141,7 @@ var stateTable = []struct {
 	{"the operator's end of the session", func(s *scene) { _ = s.c.Server().EndSession(s.tool.Session().Ref()) }, endedCells},
 }
 
-// endedCells are those of a session that the server ends: who waits for a response is told.
+// endedCells are the cells of a session that the server ends: a client that waits for a response is told.
 var endedCells = []stateCell{
 	{
 		state: "undecided", auto: "200 error(-32000,2) ended answered", sse: "200 sse <greet>@0 1:error(-32000,2) ended closed",
@@ -150,23 +149,23 @@ var endedCells = []stateCell{
 	},
 	{state: "stranded", auto: "cut", cause: rejoin.ErrSessionEnded},
 	{state: "attached", auto: "200 sse <greet>@0 1:progress 2:error(-32000,2) ended closed", cause: rejoin.ErrSessionEnded},
-	{state: "none", auto: "404 error(-32001,null) answered", cause: rejoin.ErrSessionEnded}, // with the session
+	{state: "none", auto: "404 error(-32001,null) answered", cause: rejoin.ErrSessionEnded}, // the session has ended
 }
 
 type stateCell struct {
 	state              string
-	auto, sse, json    string // sse: "": as auto
+	auto, sse, json    string // sse "": as auto
 	legacy             string // in modes Auto and SSE; "": as for clients that poll
-	old                string // of the connection before
-	standalone         string // what a GET without a cursor brings, in mode JSON
+	old                string // the summary of the connection before
+	standalone         string // the answer to a GET without a cursor, in mode JSON
 	legacyErr, jsonErr error
-	cause              error // of the tool's context
+	cause              error // the cause of the tool's context
 }
 
-// want is what a cell promises to one kind of client in one mode.
+// want returns what a cell promises to one kind of client in one mode.
 func (c *stateCell) want(version string, mode rejoin.Mode) (now, old string, err error) {
 	now, old = c.auto, c.old
-	if mode == rejoin.SSE && c.sse != "" {
+	if mode == rejoin.ModeSSE && c.sse != "" {
 		now = c.sse
 	}
 	if version == kit.Legacy {
@@ -175,7 +174,7 @@ func (c *stateCell) want(version string, mode rejoin.Mode) (now, old string, err
 			now = c.legacy
 		}
 	}
-	if mode == rejoin.JSON && c.json != "" {
+	if mode == rejoin.ModeJSON && c.json != "" {
 		now, err = c.json, c.jsonErr
 	}
 	return greeted(now, version), greeted(old, version), err
@@ -189,13 +188,13 @@ func greeted(s, version string) string {
 }
 
 func TestStateTableOnTheWire(t *testing.T) {
-	modes := map[string]rejoin.Mode{"Auto": rejoin.Auto, "SSE": rejoin.SSE, "JSON": rejoin.JSON}
+	modes := map[string]rejoin.Mode{"Auto": rejoin.ModeAuto, "SSE": rejoin.ModeSSE, "JSON": rejoin.ModeJSON}
 	for _, row := range stateTable {
 		t.Run(row.input, func(t *testing.T) {
 			for _, cell := range row.cells {
 				for _, version := range []string{kit.Polling, kit.Legacy} {
 					for name, mode := range modes {
-						if mode == rejoin.JSON && (cell.state == "attached" || cell.state == "none") {
+						if mode == rejoin.ModeJSON && (cell.state == "attached" || cell.state == "none") {
 							continue
 						}
 						t.Run(cell.state+", "+version+", "+name, func(t *testing.T) {
@@ -209,7 +208,7 @@ func TestStateTableOnTheWire(t *testing.T) {
 }
 
 func walk(t *testing.T, do func(*scene), cell *stateCell, version string, mode rejoin.Mode) {
-	app, next := kit.Puppets()
+	app, next := kit.ManualTools()
 	s := &scene{t: t, c: rejointest.New(t, app, rejointest.Config{
 		Version: version, Server: rejoin.Config{KeepAlive: -1, Policy: rejoin.Policy{Mode: mode, StreamAfter: -1}},
 	})}
@@ -224,16 +223,16 @@ func walk(t *testing.T, do func(*scene), cell *stateCell, version string, mode r
 	}
 	now, old, err := cell.want(version, mode)
 	require.Equal(t, now, kit.Last(s.call), "%s", s.call)
-	kit.RequireHead(t, s.call.Header(), headOfStory(now)...)
+	kit.RequireHead(t, s.call.Header(), headOfSummary(now)...)
 	if old != "" {
-		lines := kit.Story(s.call)
+		lines := kit.Summaries(s.call)
 		require.Equal(t, old, lines[len(lines)-2], "%s", s.call)
 	}
 	require.Equal(t, err, s.err)
 	if cause := s.tool.Cause(); cause == nil || cell.cause != nil {
 		require.Equal(t, cell.cause, cause)
 	}
-	if cell.standalone != "" && mode == rejoin.JSON {
+	if cell.standalone != "" && mode == rejoin.ModeJSON {
 		require.Equal(t, greeted(cell.standalone, version), kit.Last(s.c.Listen()), "in mode JSON")
 	}
 	if cell.state == "stranded" && s.tool.Cause() != nil {
@@ -241,9 +240,9 @@ func walk(t *testing.T, do func(*scene), cell *stateCell, version string, mode r
 	}
 }
 
-// headOfStory is what the head of an answer says, going by its story.
-func headOfStory(story string) []string {
-	switch status, rest, _ := strings.Cut(story, " "); {
+// headOfSummary returns the header that belongs to a summary.
+func headOfSummary(summary string) []string {
+	switch status, rest, _ := strings.Cut(summary, " "); {
 	case strings.HasPrefix(rest, "sse") && status == "200":
 		return kit.StreamHead
 	case strings.HasPrefix(rest, "sse"): // 204
@@ -254,10 +253,10 @@ func headOfStory(story string) []string {
 	return nil
 }
 
-// Invariant 2: a plain JSON answer is not recorded, and nothing is kept of it.
+// Invariant 2: a plain JSON answer is not recorded, and nothing of it is kept.
 func TestAPlainAnswerIsNotRecorded(t *testing.T) {
 	kit.Bubble(t, func(t *testing.T) {
-		app, next := kit.Puppets()
+		app, next := kit.ManualTools()
 		c := rejointest.New(t, app, rejointest.Config{})
 		before := c.Server().Stats()
 		for range 10 {
@@ -269,7 +268,7 @@ func TestAPlainAnswerIsNotRecorded(t *testing.T) {
 	})
 }
 
-// The head of an answer whose form is not decided waits no longer than StreamAfter.
+// The head of an answer whose form is undecided is sent after StreamAfter at the latest.
 func TestStreamAfter(t *testing.T) {
 	for _, test := range []struct {
 		version string
@@ -280,13 +279,13 @@ func TestStreamAfter(t *testing.T) {
 		{kit.Polling, rejoin.Policy{}, 100 * time.Millisecond, "200 sse primer@0 open"},
 		{kit.Legacy, rejoin.Policy{}, 100 * time.Millisecond, "200 sse comment open"},
 		{kit.Polling, rejoin.Policy{StreamAfter: time.Minute}, time.Minute, "200 sse primer@0 open"},
-		{kit.Polling, rejoin.Policy{Mode: rejoin.SSE}, time.Millisecond, "200 sse primer@0 open"},
-		{kit.Legacy, rejoin.Policy{Mode: rejoin.SSE}, time.Millisecond, "200 sse comment open"},
-		{kit.Polling, rejoin.Policy{Mode: rejoin.JSON}, time.Hour, "open"},
+		{kit.Polling, rejoin.Policy{Mode: rejoin.ModeSSE}, time.Millisecond, "200 sse primer@0 open"},
+		{kit.Legacy, rejoin.Policy{Mode: rejoin.ModeSSE}, time.Millisecond, "200 sse comment open"},
+		{kit.Polling, rejoin.Policy{Mode: rejoin.ModeJSON}, time.Hour, "open"},
 		{kit.Legacy, rejoin.Policy{StreamAfter: -1}, time.Hour, "open"},
 	} {
 		kit.Bubble(t, func(t *testing.T) {
-			app, next := kit.Puppets()
+			app, next := kit.ManualTools()
 			c := rejointest.New(t, app, rejointest.Config{Version: test.version, Server: rejoin.Config{Policy: test.policy}})
 			call := c.CallTool("x", nil)
 			tool := next()
@@ -301,7 +300,7 @@ func TestStreamAfter(t *testing.T) {
 	}
 }
 
-// headOf is a field of the head of a call's stream, or what it should be where there is no head.
+// headOf returns a field of the header of a call's stream, or the expected value if there is no header.
 func headOf(call *rejointest.Call, name string) string {
 	if call.Header() == nil {
 		return map[string]string{"Cache-Control": "no-cache, no-transform", "X-Accel-Buffering": "no"}[name]

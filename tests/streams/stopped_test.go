@@ -20,8 +20,8 @@ import (
 	"github.com/rejoin-mcp/rejoin/tests/internal/kit"
 )
 
-// pour sends so much progress at once, each of 5 KB, and returns what of it was taken, as numbers.
-func pour(t *testing.T, tool *kit.Puppet, n int) (taken []int) {
+// pour reports progress n times at once, 5 KB each, and returns the values that were accepted.
+func pour(t *testing.T, tool *kit.ManualTool, n int) (taken []int) {
 	t.Helper()
 	began := time.Now()
 	big := strings.Repeat("x", 5000)
@@ -37,12 +37,12 @@ func pour(t *testing.T, tool *kit.Puppet, n int) (taken []int) {
 	return taken
 }
 
-// A client that stops reading delays nobody: not its tool, not the other calls of its session, not other sessions. When it comes back it
-// gets everything. It may have stopped at any time: before it read a byte, or later.
+// A client that stops reading delays neither its tool, nor other calls of its session, nor other sessions. When it reads again or polls, it gets
+// everything. It may have stopped at any time: before it read a byte, or later.
 func TestAReaderThatStops(t *testing.T) {
 	for name, test := range map[string]struct {
 		begun bool // it has read something before
-		n     int  // messages
+		n     int  // the number of messages
 		back  func(c *rejointest.Client, call *rejointest.Call)
 	}{
 		"it takes over":                          {true, 2000, func(_ *rejointest.Client, call *rejointest.Call) { call.Poll() }},
@@ -51,7 +51,7 @@ func TestAReaderThatStops(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			kit.Bubble(t, func(t *testing.T) {
-				app, next := kit.Puppets()
+				app, next := kit.ManualTools()
 				store := eventstore.NewMemory(eventstore.MemoryConfig{SessionBytes: 32 << 20})
 				c := rejointest.New(t, app, rejointest.Config{Server: rejoin.Config{Store: store, Policy: rejoin.Policy{StreamAfter: -1}}})
 				call := c.CallTool("x", nil)
@@ -65,22 +65,7 @@ func TestAReaderThatStops(t *testing.T) {
 				call.Freeze()
 				require.Equal(t, kit.UpTo(test.n), pour(t, tool, test.n))
 				require.Less(t, len(call.Messages()), 20, "it does not read")
-				kit.AtOnce(t, "another call", func() {
-					other := c.CallTool("y", nil)
-					next := next()
-					require.NoError(t, next.Progress(0, 0, ""))
-					next.Returns("done")
-					require.Equal(t, "200 sse primer@0 1:progress 2:result closed", kit.Last(other))
-				})
-				kit.AtOnce(t, "the standalone stream", func() {
-					require.NoError(t, tool.Session().Notify(context.Background(), "notifications/x", nil))
-					require.Equal(t, "200 sse primer@0 1:x open", kit.Last(c.Listen()))
-				})
-				kit.AtOnce(t, "another session", func() {
-					_, res := kit.Post(t, c, kit.Initialize, "Mcp-Session-Id", "")
-					body, _ := kit.Post(t, c, kit.Ping, "Mcp-Session-Id", res.Header.Get("Mcp-Session-Id"))
-					require.Equal(t, "result", kit.Shape(body))
-				})
+				kit.RequireOthersRun(t, c, next, tool)
 				kit.AtOnce(t, "the response", func() { tool.Returns("done") })
 				test.back(c, call)
 				require.Equal(t, `"done"`, string(call.Result()))
@@ -93,7 +78,7 @@ func TestAReaderThatStops(t *testing.T) {
 	}
 }
 
-// timedOut lets the server give the connection up. What it wrote before, and the client has not read, still comes: maybe only an id.
+// timedOut lets the server's write time out. What was written before and not read still comes; that may be only an id.
 func timedOut(c *rejointest.Client, call *rejointest.Call) {
 	kit.Elapse(31 * time.Second) // WriteTimeout is 30 s
 	synctest.Wait()
@@ -106,11 +91,11 @@ func timedOut(c *rejointest.Client, call *rejointest.Call) {
 	call.Poll()
 }
 
-// With the default limits there is no room for that. The tool is told so, it is counted, and logged once; what was taken arrives, in
-// order, and so does the response.
+// With the default limits the store gets full. The tool gets an error, which is counted and logged once. The events that were accepted arrive, in order,
+// and so does the response.
 func TestAReaderThatStopsWhereThereIsNoRoom(t *testing.T) {
 	kit.Bubble(t, func(t *testing.T) {
-		app, next := kit.Puppets()
+		app, next := kit.ManualTools()
 		said := &kit.Log{}
 		c := rejointest.New(t, app, rejointest.Config{Server: rejoin.Config{Logger: slog.New(slog.NewTextHandler(said, nil))}})
 		call := c.CallTool("x", nil)
@@ -133,8 +118,7 @@ func TestAReaderThatStopsWhereThereIsNoRoom(t *testing.T) {
 	})
 }
 
-// WriteTimeout is for a write that gets stuck, not for a stream that is silent: that still ends cleanly, also where nothing is left to
-// be written but the end itself.
+// WriteTimeout is for a write that blocks, not for a silent stream: such a stream still ends cleanly, also if only its end is left to be written.
 func TestAStreamThatWasSilentForLongEndsCleanly(t *testing.T) {
 	for name, end := range map[string]func(c *rejointest.Client, call *rejointest.Call){
 		"cancelled": func(_ *rejointest.Client, call *rejointest.Call) { call.Cancel("") },
@@ -142,7 +126,7 @@ func TestAStreamThatWasSilentForLongEndsCleanly(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			kit.Bubble(t, func(t *testing.T) {
-				app, next := kit.Puppets()
+				app, next := kit.ManualTools()
 				c := rejointest.New(t, app, rejointest.Config{Server: rejoin.Config{KeepAlive: -1, WriteTimeout: time.Second}})
 				call := c.CallTool("x", nil)
 				require.NoError(t, next().Progress(0, 0, ""))
@@ -154,8 +138,8 @@ func TestAStreamThatWasSilentForLongEndsCleanly(t *testing.T) {
 	}
 }
 
-// A reader may stop where nothing is missing but the end of the response, which the server writes when the handler has returned. That, too,
-// is waited for no longer than WriteTimeout.
+// A client may stop when only the end of the response is missing, which the server writes after the handler has returned. The server waits for that no
+// longer than WriteTimeout either.
 func TestAReaderThatStopsAtTheVeryEnd(t *testing.T) {
 	kit.Bubble(t, func(t *testing.T) {
 		x := &torn{t: t}
@@ -190,10 +174,10 @@ func TestAReaderThatStopsAtTheVeryEnd(t *testing.T) {
 	})
 }
 
-// HTTP/2 resets a stream when its deadline passes, whether or not something is being written.
+// HTTP/2 resets a stream when its deadline passes, also if nothing is being written.
 func TestASilentStreamOfHTTP2(t *testing.T) {
 	kit.Bubble(t, func(t *testing.T) {
-		app, next := kit.Puppets()
+		app, next := kit.ManualTools()
 		srv, err := rejoin.NewServer(app, rejoin.Config{KeepAlive: -1})
 		require.NoError(t, err)
 		protocols := &http.Protocols{}

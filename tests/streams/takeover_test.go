@@ -18,7 +18,7 @@ import (
 	"github.com/rejoin-mcp/rejoin/tests/internal/kit"
 )
 
-// Invariant 4: a new connection takes over at once, and the old one ends on an event boundary, having been told when to come back.
+// Invariant 4: a new connection takes over at once, and the old one ends between two events, after a retry.
 func TestTakeoverOfAConnectionThatIsAlive(t *testing.T) {
 	want := []string{
 		"200 sse primer@0 1:progress retry closed",
@@ -26,7 +26,7 @@ func TestTakeoverOfAConnectionThatIsAlive(t *testing.T) {
 		"200 sse primer@2 retry closed",
 		"200 sse primer@2 3:progress open",
 	}
-	story := func(call *rejointest.Call, send func() error) []string {
+	summary := func(call *rejointest.Call, send func() error) []string {
 		require.NoError(t, send())
 		call.Poll()
 		require.Equal(t, 1, call.Open(), "the old one has ended at once")
@@ -34,32 +34,31 @@ func TestTakeoverOfAConnectionThatIsAlive(t *testing.T) {
 		call.Poll()
 		call.Poll()
 		require.NoError(t, send())
-		return kit.Story(call)
+		return kit.Summaries(call)
 	}
 	kit.Bubble(t, func(t *testing.T) {
-		app, next := kit.Puppets()
+		app, next := kit.ManualTools()
 		c := rejointest.New(t, app, rejointest.Config{})
 		call := c.CallTool("x", nil)
 		tool := next()
-		require.Equal(t, want, story(call, func() error { return tool.Progress(1, 0, "") }))
-		require.Equal(t, want, story(c.Listen(), func() error {
+		require.Equal(t, want, summary(call, func() error { return tool.Progress(1, 0, "") }))
+		require.Equal(t, want, summary(c.Listen(), func() error {
 			return tool.Session().Notify(context.Background(), "notifications/progress", nil)
 		}), "the standalone stream is a stream like any other")
 		require.EqualValues(t, 6, c.Server().Stats().TakenOver)
 	})
 }
 
-// A connection that has frozen cannot be told from one that is quiet. The new one does not wait for it; and what the old one has
-// been given ends between two events.
+// A frozen connection cannot be distinguished from a quiet one. The new connection does not wait for it, and what the old one gets ends between two events.
 func TestTakeoverOfAFrozenConnection(t *testing.T) {
 	kit.Bubble(t, func(t *testing.T) {
-		app, next := kit.Puppets()
+		app, next := kit.ManualTools()
 		c := rejointest.New(t, app, rejointest.Config{})
 		call := c.CallTool("x", nil)
 		tool := next()
 		require.NoError(t, tool.Progress(0, 0, ""))
 		call.Freeze()
-		for i := 1; i < 40; i++ { // far more than the network takes
+		for i := 1; i < 40; i++ { // far more than the connection can buffer
 			require.NoError(t, tool.Progress(float64(i), 0, strings.Repeat("x", 10_000)))
 		}
 		synctest.Wait()
@@ -82,7 +81,7 @@ func TestTakeoverOfAFrozenConnection(t *testing.T) {
 	})
 }
 
-// Two connections never read one stream: what one gets the other does not get, however often they take turns.
+// Two connections never read one stream at the same time, however often they take turns: an event that one gets the other does not get.
 func TestTwentyTakeoversLoseAndDoubleNothing(t *testing.T) {
 	for seed := range uint64(5) {
 		kit.Bubble(t, func(t *testing.T) {
@@ -102,9 +101,9 @@ func TestTwentyTakeoversLoseAndDoubleNothing(t *testing.T) {
 			for range 20 {
 				kit.Elapse(time.Duration(random.IntN(30)) * time.Millisecond)
 				switch ids := call.IDs(); random.IntN(4) {
-				case 0: // of a client that lost some
+				case 0: // it polls from an older cursor
 					call.PollFrom(ids[random.IntN(len(ids))])
-				case 1: // it cannot see the end of the old one
+				case 1: // the client cannot see the end of the old connection
 					call.Freeze()
 					call.Poll()
 				default:
@@ -113,7 +112,7 @@ func TestTwentyTakeoversLoseAndDoubleNothing(t *testing.T) {
 			}
 			require.Equal(t, `"done"`, string(call.Result()))
 			require.Equal(t, kit.UpTo(500), kit.Progress(t, call.Messages()), "the union is complete and in order")
-			for _, line := range kit.Story(call) {
+			for _, line := range kit.Summaries(call) {
 				requireChain(t, line)
 			}
 			require.EqualValues(t, 20, c.Server().Stats().TakenOver)
@@ -123,7 +122,7 @@ func TestTwentyTakeoversLoseAndDoubleNothing(t *testing.T) {
 
 var sequences = regexp.MustCompile(`(?:primer@|\b)(\d+):?`)
 
-// requireChain checks that a stream goes on without a gap from where its primer says.
+// requireChain checks that the events of a stream follow its primer without a gap.
 func requireChain(t *testing.T, line string) {
 	t.Helper()
 	line = strings.TrimPrefix(line, "200 sse ")
@@ -139,7 +138,7 @@ func requireChain(t *testing.T, line string) {
 	require.NotContains(t, line, "strange")
 }
 
-// Where nobody reads twice, nothing is written twice: all connections together carry each event once.
+// If no client asks for an event twice, none is written twice: all connections together have each event once.
 func TestNeverTwoReaders(t *testing.T) {
 	kit.Bubble(t, func(t *testing.T) {
 		c := rejointest.New(t, kit.Tool(func(_ context.Context, h *rejoin.Handle) (any, error) {
@@ -159,10 +158,10 @@ func TestNeverTwoReaders(t *testing.T) {
 	})
 }
 
-// Clients that poll with cursors of their own, in turns, each see the whole stream in order.
+// Two clients that poll in turns with cursors of their own each see the whole stream in order.
 func TestPingPongOfTwoClients(t *testing.T) {
 	kit.Bubble(t, func(t *testing.T) {
-		app, next := kit.Puppets()
+		app, next := kit.ManualTools()
 		c := rejointest.New(t, app, rejointest.Config{})
 		call := c.CallTool("x", nil)
 		tool := next()
@@ -170,7 +169,7 @@ func TestPingPongOfTwoClients(t *testing.T) {
 		synctest.Wait()
 		first := call.IDs()[0]
 		for i := range 20 {
-			call.PollFrom(first) // the other client starts over, each time
+			call.PollFrom(first) // the other client starts from the beginning each time
 			require.NoError(t, tool.Progress(float64(i+1), 0, ""))
 			require.Equal(t, kit.UpTo(i+2), kit.Progress(t, call.Messages()))
 			requireChain(t, kit.Last(call))

@@ -16,12 +16,12 @@ import (
 	"github.com/rejoin-mcp/rejoin/tests/internal/kit"
 )
 
-// Two clients resume one stream against each other, as fast as they are let, ten thousand times. Each is served in order; never do two read;
-// they are slowed down, and the tool, which notices nothing, is answered in the end.
+// Two clients resume one stream as fast as the server allows, ten thousand times. Each is served in order, and never do two read. They are slowed down, and
+// the tool notices nothing and is answered in the end.
 func TestATakeoverWar(t *testing.T) {
 	kit.Bubble(t, func(t *testing.T) {
 		const battles = 10_000 / min(kit.Fewer, 4)
-		app, next := kit.Puppets()
+		app, next := kit.ManualTools()
 		s := kit.NewServer(t, app, rejoin.Config{KeepAlive: -1, Policy: rejoin.Policy{StreamAfter: time.Millisecond}})
 		resting := len(kit.Goroutines())
 		id := kit.OpenReady(t, s)
@@ -34,7 +34,7 @@ func TestATakeoverWar(t *testing.T) {
 		var clients sync.WaitGroup
 		for range 2 {
 			clients.Go(func() {
-				at := 0 // messages it has
+				at := 0 // messages that have come
 				for cursor := cursor; fought.Add(1) <= battles; {
 					w := kit.ServeNow(s, kit.Request(t, http.MethodGet, "", "Mcp-Session-Id", id, "Last-Event-ID", cursor))
 					body := w.Body.String()
@@ -82,7 +82,7 @@ func TestATakeoverWar(t *testing.T) {
 		require.Zero(t, strange.Load())
 		require.NoError(t, context.Cause(t.Context()))
 		w := kit.Serve(s, kit.Request(t, http.MethodGet, "", "Mcp-Session-Id", id, "Last-Event-ID", cursor))
-		require.True(t, strings.HasSuffix(w.Story(), ":result ended"), "and who comes last has all of it")
+		require.True(t, strings.HasSuffix(w.Summary(), ":result ended"), "and who comes last has all of it")
 		require.Len(t, kit.IDsIn(w), 1+said+1)
 		kit.DeleteNow(t, s, id)
 		kit.RequireFlat(t, base, 4<<20, "ten thousand battles")

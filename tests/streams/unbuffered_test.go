@@ -15,27 +15,26 @@ import (
 	"github.com/rejoin-mcp/rejoin/tests/internal/kit"
 )
 
-// Some clients take a clean end for success, whatever they were told, and are back at once: millions of times a day. Each answer has an id
-// and a time to wait, for those that look; who does not look gets a hundred at once and a hundred a second, whichever way the server has
-// of ending a GET.
+// Some clients take a clean end for success, whatever they were told, and poll again at once: millions of times a day. Each answer has an id and a retry
+// for clients that use them. Other clients get a hundred answers at once and a hundred a second, in each form that a GET can have.
 func TestAClientThatComesBackAtOnceIsHeldBack(t *testing.T) {
 	for name, test := range map[string]struct {
-		hides   bool // that the writer can flush
+		hides   bool // the writer hides Flush
 		policy  rejoin.Policy
-		prepare func(t *testing.T, c *rejointest.Client, next func() *kit.Puppet) (cursor string)
+		prepare func(t *testing.T, c *rejointest.Client, next func() *kit.ManualTool) (cursor string)
 	}{
 		"the standalone stream, let go after a millisecond": {
 			policy: rejoin.Policy{CloseAfter: time.Millisecond},
-			prepare: func(*testing.T, *rejointest.Client, func() *kit.Puppet) string {
+			prepare: func(*testing.T, *rejointest.Client, func() *kit.ManualTool) string {
 				return ""
 			},
 		},
 		"a call, let go after a millisecond": {policy: rejoin.Policy{CloseAfter: time.Millisecond}, prepare: primed},
 		"a call, behind what cannot flush":   {hides: true, prepare: primed},
-		"the standalone stream, behind what cannot flush": {hides: true, prepare: func(_ *testing.T, c *rejointest.Client, _ func() *kit.Puppet) string {
+		"the standalone stream, behind what cannot flush": {hides: true, prepare: func(_ *testing.T, c *rejointest.Client, _ func() *kit.ManualTool) string {
 			return c.Listen().IDs()[0]
 		}},
-		"a result, over and over": {prepare: func(t *testing.T, c *rejointest.Client, next func() *kit.Puppet) string {
+		"a result, over and over": {prepare: func(t *testing.T, c *rejointest.Client, next func() *kit.ManualTool) string {
 			t.Helper()
 			call := c.CallTool("x", nil)
 			tool := next()
@@ -43,7 +42,7 @@ func TestAClientThatComesBackAtOnceIsHeldBack(t *testing.T) {
 			tool.Returns("done")
 			return call.IDs()[0]
 		}},
-		"a result that was dropped": {policy: rejoin.Policy{Retain: time.Second}, prepare: func(t *testing.T, c *rejointest.Client, next func() *kit.Puppet) string {
+		"a result that was dropped": {policy: rejoin.Policy{Retain: time.Second}, prepare: func(t *testing.T, c *rejointest.Client, next func() *kit.ManualTool) string {
 			t.Helper()
 			call := c.CallTool("x", nil)
 			tool := next()
@@ -55,11 +54,11 @@ func TestAClientThatComesBackAtOnceIsHeldBack(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			kit.Bubble(t, func(t *testing.T) {
-				app, next := kit.Puppets()
+				app, next := kit.ManualTools()
 				mw := &kit.Buffering{}
 				c := rejointest.New(t, app, rejointest.Config{Server: rejoin.Config{Policy: test.policy}, Handler: mw.Handler})
 				cursor := test.prepare(t, c, next)
-				kit.Elapse(time.Minute) // what was asked for until here is forgiven
+				kit.Elapse(time.Minute) // the polls so far do not count any more
 				mw.On = test.hides
 				const most = 100 + 5*100 + 1
 				gets := 0
@@ -75,8 +74,8 @@ func TestAClientThatComesBackAtOnceIsHeldBack(t *testing.T) {
 	}
 }
 
-// primed is a call that runs, and whose client is away.
-func primed(t *testing.T, c *rejointest.Client, next func() *kit.Puppet) string {
+// primed starts a call whose client is disconnected, and returns its cursor.
+func primed(t *testing.T, c *rejointest.Client, next func() *kit.ManualTool) string {
 	t.Helper()
 	call := c.CallTool("x", nil)
 	tool := next()
@@ -87,8 +86,7 @@ func primed(t *testing.T, c *rejointest.Client, next func() *kit.Puppet) string 
 	return ids[len(ids)-1]
 }
 
-// Where there is no stream to be had, a GET is told so before any time has passed, and however often it asks: a client that gets a clean
-// end, or silence, comes back for ever.
+// If there is no stream, a GET is told so at once, however often it asks: a client that gets a clean end, or no answer, polls for ever.
 func TestNoStreamIsSaidAtOnce(t *testing.T) {
 	modern := kit.BothEras{Fake: &kit.Fake{}, Handler: http.NotFoundHandler()}
 	for name, test := range map[string]struct {
@@ -99,7 +97,7 @@ func TestNoStreamIsSaidAtOnce(t *testing.T) {
 	}{
 		"no standalone stream":           {cfg: rejoin.Config{NoStandalone: true}, allow: "POST, DELETE"},
 		"behind what cannot flush":       {hides: true, allow: "POST, DELETE"},
-		"the modern era beside sessions": {cfg: rejoin.Config{Eras: rejoin.Both}, version: "2026-07-28", allow: "POST"},
+		"the modern era beside sessions": {cfg: rejoin.Config{Eras: rejoin.EraBoth}, version: "2026-07-28", allow: "POST"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			kit.Bubble(t, func(t *testing.T) {
@@ -122,7 +120,7 @@ func TestNoStreamIsSaidAtOnce(t *testing.T) {
 	}
 }
 
-// late is a middleware that has something to do when the handler has returned: to log, to store, to meter.
+// late is a middleware that does something after the handler has returned, such as logging.
 func late(s *rejoin.Server) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		s.Serve(w, r)
@@ -130,12 +128,12 @@ func late(s *rejoin.Server) http.Handler {
 	})
 }
 
-// What answers a request is flushed when it is there, not when the handler has returned.
+// An answer is flushed when it is complete, not when the handler has returned.
 func TestAnAnswerWaitsForNoMiddleware(t *testing.T) {
-	for name, policy := range map[string]rejoin.Policy{"plain JSON": {}, "mode JSON": {Mode: rejoin.JSON}, "mode SSE": {Mode: rejoin.SSE}} {
+	for name, policy := range map[string]rejoin.Policy{"plain JSON": {}, "mode JSON": {Mode: rejoin.ModeJSON}, "mode SSE": {Mode: rejoin.ModeSSE}} {
 		for _, version := range []string{kit.Polling, kit.Legacy, kit.Batches} {
 			kit.Bubble(t, func(t *testing.T) {
-				app, next := kit.Puppets()
+				app, next := kit.ManualTools()
 				c := rejointest.New(t, app, rejointest.Config{Version: version, Handler: late, Server: rejoin.Config{Policy: policy}})
 				kit.AtOnce(t, name+": initialize", func() {
 					res := c.Do(kit.Request(t, http.MethodPost, kit.Initialize, "Mcp-Session-Id", ""))
@@ -154,10 +152,10 @@ func TestAnAnswerWaitsForNoMiddleware(t *testing.T) {
 	}
 }
 
-// So is what has no body, and what is refused.
+// The same for answers without a body, and for refusals.
 func TestARefusalWaitsForNoMiddleware(t *testing.T) {
 	kit.Bubble(t, func(t *testing.T) {
-		app, next := kit.Puppets()
+		app, next := kit.ManualTools()
 		c := rejointest.New(t, app, rejointest.Config{Handler: late})
 		call := c.CallTool("x", nil)
 		tool := next()
@@ -187,10 +185,10 @@ func TestARefusalWaitsForNoMiddleware(t *testing.T) {
 	})
 }
 
-// So are the events of a stream, its end, and what a poll brings, whatever is left of it.
+// The same for the events of a stream, for its end, and for what a poll brings, whatever is left of it.
 func TestAStreamWaitsForNoMiddleware(t *testing.T) {
 	kit.Bubble(t, func(t *testing.T) {
-		app, next := kit.Puppets()
+		app, next := kit.ManualTools()
 		c := rejointest.New(t, app, rejointest.Config{Handler: late, Server: rejoin.Config{Policy: rejoin.Policy{Retain: time.Minute}}})
 		call, tool := c.CallTool("x", nil), next()
 		kit.AtOnce(t, "progress", func() {
@@ -223,7 +221,7 @@ func TestAStreamWaitsForNoMiddleware(t *testing.T) {
 		kit.Elapse(2 * time.Minute)
 		kit.AtOnce(t, "a poll for what is gone", func() {
 			res := c.Do(kit.Request(t, http.MethodGet, "", "Last-Event-ID", first))
-			require.Positive(t, res.ContentLength) // so its end is known before the connection is
+			require.Positive(t, res.ContentLength) // so the client knows its end before the connection ends
 			body, _ := kit.ReadAll(t, res)
 			require.Contains(t, body, "expired")
 		})

@@ -14,7 +14,7 @@ import (
 	"github.com/rejoin-mcp/rejoin/tests/internal/kit"
 )
 
-// stubborn is a client of a server whose tools ignore that their requests have ended, until release.
+// stubborn is a client of a server whose tools ignore the end of their contexts until release.
 func stubborn(t *testing.T, cfg rejoin.Config) (w *rowWorld, release func()) {
 	t.Helper()
 	gate := make(chan struct{})
@@ -38,7 +38,7 @@ func stubborn(t *testing.T, cfg rejoin.Config) (w *rowWorld, release func()) {
 func (w *rowWorld) opens(req *http.Request) {
 	w.t.Helper()
 	body, res := w.ends(req)
-	require.Equal(w.t, "result", kit.Shape(body))
+	require.Equal(w.t, "result", kit.MessageSummary(body))
 	require.NotEmpty(w.t, res.Header.Get("Mcp-Session-Id"))
 }
 
@@ -47,7 +47,7 @@ const (
 	overworked    = "are still being worked on (Config.MaxSessions)"
 )
 
-// Bounds: what is too much, and what is said then.
+// Limits: what is too much, and how it is refused.
 var boundRows = []row{
 	{"initialize over 64 KiB is refused with 413, whatever it is that is long", func(t *testing.T) {
 		w := newWorld(t, rejointest.Config{})
@@ -105,20 +105,20 @@ var boundRows = []row{
 		w.answers(w.request(http.MethodPost, kit.CallBody(`"mine"`, "{}")))
 	}},
 	{"where MaxSessions handlers work on what has ended, in whatever session or era, initialize and modern requests are refused with 503", func(t *testing.T) {
-		w, release := stubborn(t, rejoin.Config{MaxSessions: 3, Eras: rejoin.Both})
+		w, release := stubborn(t, rejoin.Config{MaxSessions: 3, Eras: rejoin.EraBoth})
 		cancelled := w.c.Start("x", nil)
 		synctest.Wait()
 		cancelled.Cancel("")
 		body, res := kit.Post(t, w.c, kit.Initialize, "Mcp-Session-Id", "")
-		require.Equal(t, "result", kit.Shape(body))
+		require.Equal(t, "result", kit.MessageSummary(body))
 		other := res.Header.Get("Mcp-Session-Id")
 		deleted := kit.Serve(w.c.Server(), kit.InSession(t, other, kit.CallBody("1", "{}")))
 		w.accepts204(w.request(http.MethodDelete, "", "Mcp-Session-Id", other))
-		require.Equal(t, "404 error(-32001,null) ended", deleted.Story())
+		require.Equal(t, "404 error(-32001,null) ended", deleted.Summary())
 		ctx, cut := context.WithCancel(context.Background())
 		gone := kit.Serve(w.c.Server(), kit.Request(t, http.MethodPost, kit.ModernPing).WithContext(ctx))
 		cut()
-		require.Equal(t, "open", gone.Story())
+		require.Equal(t, "open", gone.Summary())
 		w.refuses(w.request(http.MethodPost, kit.Initialize, "Mcp-Session-Id", ""), `503 error(-32000,"mine")`, overworked, retryLater...)
 		w.refuses(w.request(http.MethodPost, kit.ModernPing), `503 error(-32000,"mine")`, overworked, retryLater...)
 		w.answers(w.request(http.MethodPost, kit.Ping))

@@ -18,7 +18,7 @@ import (
 	"github.com/rejoin-mcp/rejoin/tests/internal/kit"
 )
 
-// unreadableBody is a body that nobody may read.
+// unreadableBody is a body that must not be read.
 type unreadableBody struct{ t *testing.T }
 
 func (b unreadableBody) Read([]byte) (int, error) {
@@ -26,7 +26,7 @@ func (b unreadableBody) Read([]byte) (int, error) {
 	return 0, io.EOF
 }
 
-// breakingBody is a body whose client is gone.
+// breakingBody is the body of a client that has disconnected.
 type breakingBody struct{}
 
 func (breakingBody) Read([]byte) (int, error) { return 0, io.ErrUnexpectedEOF }
@@ -35,11 +35,11 @@ const unmodern = `2025-11-25, 2025-06-18, 2025-03-26, 2024-11-05`
 
 var saysSupported = `"data":{"supported":["` + strings.ReplaceAll(unmodern, ", ", `","`) + `"]}`
 
-// everyVerb has a request of each kind, initialize among them, with the id that its refusal carries.
+// everyVerb has a request of each kind, initialize included, with the id of its refusal.
 var everyVerb = slices.Clip(append([]rowVerb{{"initialize", http.MethodPost, kit.Initialize, `"mine"`}}, sessionVerbs...))
 
-// The door: what is asked of a request before anybody looks at what it wants. All of it is read first, and refused then, so that a
-// refusal can carry the request's id; but for a foreign Host or Origin, which is told nothing.
+// The door: what is checked before the request itself is looked at. The whole body is read before a refusal, so that the refusal can have the request's
+// id. A foreign Host or Origin is refused without reading, and learns nothing.
 var doorRows = []row{
 	{"a foreign Origin is refused with 403 on every verb, unread", func(t *testing.T) {
 		w := newWorld(t, rejointest.Config{})
@@ -50,7 +50,7 @@ var doorRows = []row{
 		}
 		r := w.request(http.MethodPost, kit.Ping, "Origin", "https://evil.example")
 		r.Body = io.NopCloser(unreadableBody{t})
-		require.Equal(t, "403 error(-32600,null) ended", kit.Serve(w.c.Server(), r).Story())
+		require.Equal(t, "403 error(-32600,null) ended", kit.Serve(w.c.Server(), r).Summary())
 		w.lives()
 	}},
 	{"a foreign Host on a loopback listener is refused with 403 on every verb, unread", func(t *testing.T) {
@@ -60,7 +60,7 @@ var doorRows = []row{
 			r.Body, r.Host = io.NopCloser(unreadableBody{t}), "evil.example"
 			local := context.WithValue(r.Context(), http.LocalAddrContextKey, &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1)})
 			res := kit.Serve(s, r.WithContext(local))
-			require.Equal(t, "403 error(-32600,null) ended", res.Story(), v.name)
+			require.Equal(t, "403 error(-32600,null) ended", res.Summary(), v.name)
 			kit.RequireHead(t, res.Head, "Content-Type", "application/json")
 			requireError(t, res.Body.String(), "Config.AllowedHosts")
 		}
@@ -71,7 +71,7 @@ var doorRows = []row{
 		for _, body := range []string{kit.Ping, kit.Initialize} {
 			pad := strings.Repeat(" ", 2048-len(body))
 			w.refuses(w.request(http.MethodPost, body+pad+" "), `413 error(-32600,"mine")`, "Config.MaxBodyBytes")
-			w.refuses(w.request(http.MethodPost, pad+" "+body), `413 error(-32600,"mine")`, "Config.MaxBodyBytes") // all but the last brace
+			w.refuses(w.request(http.MethodPost, pad+" "+body), `413 error(-32600,"mine")`, "Config.MaxBodyBytes") // everything but the last brace
 			w.refuses(w.request(http.MethodPost, strings.Repeat(" ", 2048)+body), "413 error(-32600,null)", "Config.MaxBodyBytes")
 		}
 		w.refuses(w.request(http.MethodPost, "["+kit.Ping+strings.Repeat(" ", 2048)+"]"), "413 error(-32600,null)", "Config.MaxBodyBytes")
@@ -88,7 +88,7 @@ var doorRows = []row{
 				r := inSessionOf(tool, w.request(http.MethodPost, ""))
 				r.Body, r.ContentLength = io.NopCloser(io.MultiReader(strings.NewReader(part), breakingBody{})), length
 				res := kit.Serve(w.c.Server(), r)
-				require.Equal(t, "400 error(-32600,"+id+") ended", res.Story())
+				require.Equal(t, "400 error(-32600,"+id+") ended", res.Summary())
 				kit.RequireHead(t, res.Head, "Content-Type", "application/json")
 				requireError(t, res.Body.String(), "could not be read")
 			}
@@ -117,7 +117,7 @@ var doorRows = []row{
 		for _, coding := range []string{"gzip", "br", "GZIP", "identity, gzip"} {
 			w.refuses(w.request(http.MethodPost, "\x1f\x8b\x08\x00", "Content-Encoding", coding), "415 error(-32600,null)", "Content-Encoding", "Accept-Encoding", "identity")
 		}
-		for _, coding := range []string{"identity", "gzip"} { // the latter was decoded on the way, by somebody who left the field
+		for _, coding := range []string{"identity", "gzip"} { // a middleware may have decoded the body, and left the field
 			w.answers(w.request(http.MethodPost, kit.Ping, "Content-Encoding", coding))
 		}
 	}},
@@ -155,12 +155,12 @@ var doorRows = []row{
 			go func() { tool.Answer <- "done" }()
 			body, res := kit.ReadAll(t, <-done)
 			if plain {
-				require.Equal(t, "200 result", fmt.Sprint(res.StatusCode, " ", kit.Shape(body)), "%q", accept)
+				require.Equal(t, "200 result", fmt.Sprint(res.StatusCode, " ", kit.MessageSummary(body)), "%q", accept)
 				kit.RequireHead(t, res.Header, "Content-Type", "application/json")
 				continue
 			}
 			kit.RequireStream(t, res)
-			require.Equal(t, "primer@0 1:progress 2:result", kit.Events(body), "%q", accept)
+			require.Equal(t, "primer@0 1:progress 2:result", kit.EventsSummary(body), "%q", accept)
 		}
 	}},
 	{"what is no JSON-RPC message is refused with 400, with the id if there is one", func(t *testing.T) {
@@ -223,12 +223,12 @@ var doorRows = []row{
 				batch := w.request(http.MethodPost, "["+kit.Ping+"]", "Mcp-Protocol-Version", said)
 				if own == kit.Batches {
 					body, res := kit.ReadAll(t, w.c.Do(batch))
-					require.Equal(t, "200 [result]", fmt.Sprint(res.StatusCode, " ", kit.Shape(body)))
+					require.Equal(t, "200 [result]", fmt.Sprint(res.StatusCode, " ", kit.MessageSummary(body)))
 				} else {
 					w.refuses(batch, "400 error(-32600,null)", "2025-03-26")
 				}
 				body, res := kit.ReadAll(t, w.c.Do(w.request(http.MethodPost, kit.Initialize, "Mcp-Protocol-Version", said, "Mcp-Session-Id", "")))
-				require.Equal(t, "200 result", fmt.Sprint(res.StatusCode, " ", kit.Shape(body)))
+				require.Equal(t, "200 result", fmt.Sprint(res.StatusCode, " ", kit.MessageSummary(body)))
 				body, res = kit.ReadAll(t, w.c.Do(w.request(http.MethodDelete, "", "Mcp-Protocol-Version", said)))
 				require.Equal(t, "204 ", fmt.Sprint(res.StatusCode, " ", body))
 			}
@@ -277,7 +277,7 @@ var doorRows = []row{
 			for _, r := range []*http.Request{
 				w.request(http.MethodPost, `{"jsonrpc":"2.0","id":2,"method":"x"}`), w.cursor("garbage"), w.request(http.MethodPost, "["), w.get("Accept", "x/y"),
 			} {
-				require.Equal(t, "ended", lastWord(kit.Serve(w.c.Server(), inSessionOf(tool, r)).Story()))
+				require.Equal(t, "ended", lastWord(kit.Serve(w.c.Server(), inSessionOf(tool, r)).Summary()))
 			}
 		}
 		synctest.Wait()
@@ -286,7 +286,7 @@ var doorRows = []row{
 }
 
 // inSessionOf puts a request into the session of a tool.
-func inSessionOf(p *kit.Puppet, r *http.Request) *http.Request {
+func inSessionOf(p *kit.ManualTool, r *http.Request) *http.Request {
 	r.Header.Set("Mcp-Session-Id", p.Session().ID())
 	return r
 }

@@ -13,7 +13,7 @@ import (
 	"github.com/rejoin-mcp/rejoin/tests/internal/kit"
 )
 
-// teapot is an app whose modern handler can be told from everything else.
+// teapot is an app whose modern handler answers with a status that nothing else has.
 func teapot() kit.BothEras {
 	return kit.BothEras{Fake: &kit.Fake{}, Handler: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusTeapot) })}
 }
@@ -22,20 +22,20 @@ func teapot() kit.BothEras {
 func offering(t *testing.T, cfg rejoin.Config) *rowWorld {
 	t.Helper()
 	counted := &countedOpens{App: teapot()}
-	cfg.Eras = rejoin.Both
+	cfg.Eras = rejoin.EraBoth
 	return &rowWorld{t: t, c: rejointest.New(t, counted, rejointest.Config{Server: cfg}), opened: &counted.n, seen: map[string]bool{}}
 }
 
 var saysAll = `"supported":["2026-07-28","` + strings.ReplaceAll(unmodern, ", ", `","`) + `"]`
 
-// Where the modern era is offered.
+// Servers that offer the modern era.
 var eraRows = []row{
 	{"a modern request goes to the app's modern handler, by its header or its body, and leaves nothing", func(t *testing.T) {
 		w := offering(t, rejoin.Config{})
 		for _, r := range []*http.Request{
 			w.request(http.MethodPost, kit.ModernPing), w.request(http.MethodPost, kit.ModernPing, "Mcp-Session-Id", ""), w.request(http.MethodPost, kit.Ping, kit.ModernHeader...),
 			w.request(http.MethodPost, kit.Initialize, kit.ModernHeader...), w.request(http.MethodPost, kit.Ping, "Mcp-Protocol-Version", "2027-01-01"),
-			w.request(http.MethodPost, kit.ModernPing, "Accept", "text/html"), // its answer is the handler's business
+			w.request(http.MethodPost, kit.ModernPing, "Accept", "text/html"), // the handler decides about Accept
 		} {
 			w.accepts(r, http.StatusTeapot)
 		}
@@ -74,12 +74,12 @@ var eraRows = []row{
 				require.Contains(t, says, `"requested":"`+version+`"`)
 			}
 		}
-		// The one that is named first counts: what a header says stands before what is in a body.
+		// The header counts before the body.
 		says := w.refuses(w.request(http.MethodPost, kit.ModernPing, "Mcp-Protocol-Version", `dra"ft`), `400 error(-32022,"mine")`, "unknown protocol version")
 		require.Contains(t, says, `"requested":"dra\"ft"`)
 		w.refuses(w.request(http.MethodPost, strings.Replace(kit.ModernPing, `"2026-07-28"`, "17", 1)), `400 error(-32022,"mine")`, "unknown protocol version")
 		w.refuses(w.request(http.MethodPost, strings.Replace(kit.ModernNotification, "2026-07-28", "x", 1)), `400 error(-32022,null)`, "unknown protocol version")
-		w.accepts(w.request(http.MethodPost, kit.ModernPing, "Mcp-Protocol-Version", "2027-01-01"), http.StatusTeapot) // the handler may know it
+		w.accepts(w.request(http.MethodPost, kit.ModernPing, "Mcp-Protocol-Version", "2027-01-01"), http.StatusTeapot) // the handler may know this version
 	}},
 	{"a batch is no modern request: it is refused by its header, or by what is in it", func(t *testing.T) {
 		w := offering(t, rejoin.Config{})
@@ -95,8 +95,8 @@ var eraRows = []row{
 		w.refuses(w.request(http.MethodPost, kit.ModernPing), `503 error(-32000,"mine")`, "shutting down", retryLater...)
 	}},
 	{"where only the modern era is served, nothing of the other is", func(t *testing.T) {
-		s := kit.NewServer(t, teapot(), rejoin.Config{Eras: rejoin.Modern})
-		require.Equal(t, "418 ended", kit.Serve(s, kit.Request(t, http.MethodPost, kit.ModernPing)).Story())
+		s := kit.NewServer(t, teapot(), rejoin.Config{Eras: rejoin.EraModern})
+		require.Equal(t, "418 ended", kit.Serve(s, kit.Request(t, http.MethodPost, kit.ModernPing)).Summary())
 		refused := int64(0)
 		for _, version := range []string{"", "2025-11-25", "draft", "2026-07-28"} {
 			for _, v := range append(everyVerb, rowVerb{"another verb", http.MethodPut, "", ""}) {
@@ -106,12 +106,12 @@ var eraRows = []row{
 				res := kit.Serve(s, kit.Request(t, v.method, v.body, "Mcp-Protocol-Version", version, "Mcp-Session-Id", "x"))
 				refused++
 				if v.method == http.MethodPost {
-					require.Equal(t, "400 error(-32600,"+v.id+") ended", res.Story(), "%s, %s", version, v.name)
+					require.Equal(t, "400 error(-32600,"+v.id+") ended", res.Summary(), "%s, %s", version, v.name)
 					kit.RequireHead(t, res.Head, "Content-Type", "application/json")
 					requireError(t, res.Body.String(), "Config.Eras")
 					continue
 				}
-				require.Equal(t, "405 error(-32600,null) ended", res.Story(), "%s, %s", version, v.name)
+				require.Equal(t, "405 error(-32600,null) ended", res.Summary(), "%s, %s", version, v.name)
 				kit.RequireHead(t, res.Head, "Content-Type", "application/json", "Allow", "POST")
 				requireError(t, res.Body.String(), "POST")
 			}

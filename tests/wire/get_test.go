@@ -25,17 +25,16 @@ func (w *rowWorld) get(header ...string) *http.Request {
 	return w.request(http.MethodGet, "", header...)
 }
 
-// cursor is a GET with one.
+// cursor is a GET with a cursor.
 func (w *rowWorld) cursor(id string) *http.Request { return w.get("Last-Event-ID", id) }
 
-// lastID is the newest event id of a call.
+// lastID returns the newest event id of a call.
 func lastID(call *rejointest.Call) string {
 	ids := call.IDs()
 	return ids[len(ids)-1]
 }
 
-// What each GET is answered with: the transports specification of 2025-11-25, "listening for messages from the server" and
-// "resumability and redelivery".
+// The answer to each GET: the transports specification of 2025-11-25, "listening for messages from the server" and "resumability and redelivery".
 var getRows = []row{
 	{"an Accept without SSE is refused with 406 at once, whatever else is wrong", func(t *testing.T) {
 		w := newWorld(t, rejointest.Config{})
@@ -98,7 +97,7 @@ var getRows = []row{
 		tool.Returns("done")
 		result := lastID(call)
 		call.PollFrom(call.IDs()[1])
-		var primer string // of the position behind the result: a client may have seen no more of a connection
+		var primer string // at the position after the result: a client may have got only this of a connection
 		for range 3 {
 			w.accepts(w.cursor(result), http.StatusNoContent, "Content-Type", "text/event-stream")
 		}
@@ -111,7 +110,7 @@ var getRows = []row{
 		}
 		kit.Elapse(2 * time.Minute)
 		require.EqualValues(t, 1, w.c.Server().Stats().Streams)
-		w.accepts(w.cursor(result), http.StatusNoContent, "Content-Type", "text/event-stream") // also when it has been dropped
+		w.accepts(w.cursor(result), http.StatusNoContent, "Content-Type", "text/event-stream") // also when the stream has been dropped
 		w.lives()
 	}},
 	{"a cursor whose next events were dropped brings an error for the request, and the end", func(t *testing.T) {
@@ -126,7 +125,7 @@ var getRows = []row{
 		for n := range 2 {
 			body, res := kit.ReadAll(t, w.c.Do(w.cursor(cursor)))
 			kit.RequireStream(t, res)
-			require.Equal(t, "primer@1 2:error(-32000,2) expired", kit.Events(body))
+			require.Equal(t, "primer@1 2:error(-32000,2) expired", kit.EventsSummary(body))
 			message, _, _ := strings.Cut(body[strings.Index(body, "data: {")+len("data: "):], "\n")
 			requireError(t, message, "")
 			require.Contains(t, body, "id: "+stream+".2\ndata: {", "it has the next event id")
@@ -134,22 +133,22 @@ var getRows = []row{
 			require.EqualValues(t, n+1, w.c.Server().Stats().Expired)
 		}
 		w.accepts(w.cursor(stream+".2"), http.StatusNoContent, "Content-Type", "text/event-stream")
-		body, res := kit.ReadAll(t, w.c.Do(w.cursor(stream+".3"))) // no such number was ever given, but the client keeps its session
+		body, res := kit.ReadAll(t, w.c.Do(w.cursor(stream+".3"))) // this number was never sent, but the client keeps its session
 		kit.RequireStream(t, res)
 		require.Contains(t, body, `"data":{"reason":"expired"}`)
 		w.lives()
 	}},
 	{"of a batch that was dropped there is one error for each request without an answer, with its own id", func(t *testing.T) {
-		w := newWorld(t, rejointest.Config{Version: kit.Batches, Server: rejoin.Config{Policy: rejoin.Policy{Retain: time.Minute, Mode: rejoin.SSE}}})
+		w := newWorld(t, rejointest.Config{Version: kit.Batches, Server: rejoin.Config{Policy: rejoin.Policy{Retain: time.Minute, Mode: rejoin.ModeSSE}}})
 		res := w.c.Do(w.request(http.MethodPost, "["+kit.CallBody("1", "{}")+","+kit.CallBody(`"1"`, "{}")+","+kit.CallBody("7", "{}")+"]"))
-		tools := []*kit.Puppet{w.next(), w.next(), w.next()}
+		tools := []*kit.ManualTool{w.next(), w.next(), w.next()}
 		tools[0].Returns("done")
 		kit.Elapse(time.Second)
 		for _, tool := range tools[1:] {
 			tool.Returns("done")
 		}
 		body, _ := kit.ReadAll(t, res)
-		require.Equal(t, "comment 1:result 2:result 3:result", kit.Events(body))
+		require.Equal(t, "comment 1:result 2:result 3:result", kit.EventsSummary(body))
 		cursor, _, _ := strings.Cut(body[strings.Index(body, "id: ")+len("id: "):], "\n")
 		answered := regexp.MustCompile(`"id":[^,]*`).FindAllString(body, -1)
 		kit.Elapse(2 * time.Minute)
@@ -254,12 +253,12 @@ var getRows = []row{
 		for id, want := range map[string]string{cursor: "primer@1 2:progress retry", standalone: "primer@0 retry"} {
 			body, res := kit.ReadAll(t, w.c.Do(w.cursor(id)))
 			kit.RequireStream(t, res)
-			require.Equal(t, want, kit.Events(body))
+			require.Equal(t, want, kit.EventsSummary(body))
 		}
 		tool.Returns("done")
 		body, res := kit.ReadAll(t, w.c.Do(w.cursor(cursor)))
 		kit.RequireStream(t, res)
-		require.Equal(t, "primer@1 2:progress 3:result", kit.Events(body), "the end is the end")
+		require.Equal(t, "primer@1 2:progress 3:result", kit.EventsSummary(body), "the end is the end")
 		w.accepts(w.cursor(strings.TrimSuffix(cursor, "1")+"3"), http.StatusNoContent, "Content-Type", "text/event-stream")
 	}},
 	{"too many GETs wait up to a second and are told to come back later, but none is refused", func(t *testing.T) {
@@ -288,10 +287,10 @@ var getRows = []row{
 			}
 		}
 		require.Greater(t, slowed, 50)
-		w.refuses(w.cursor("garbage"), "400 error(-32600,null) unknown", "") // that is refused as ever
+		w.refuses(w.cursor("garbage"), "400 error(-32600,null) unknown", "") // still refused
 		tool.Returns("done")
 		body, _ := kit.ReadAll(t, w.c.Do(w.cursor(cursor)))
-		require.Equal(t, "primer@1 2:result", kit.Events(body))
+		require.Equal(t, "primer@1 2:result", kit.EventsSummary(body))
 	}},
 	{"two different session ids or cursors are refused, and the same one twice is one", func(t *testing.T) {
 		w := newWorld(t, rejointest.Config{})

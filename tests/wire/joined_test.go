@@ -12,19 +12,19 @@ import (
 	"github.com/rejoin-mcp/rejoin/tests/internal/kit"
 )
 
-// inOneLine is a request whose lines of a field a proxy has joined (RFC 9110, 5.3).
+// inOneLine returns a request in which a proxy has joined the lines of a field (RFC 9110, 5.3).
 func inOneLine(r *http.Request, name string, values ...string) *http.Request {
 	r.Header[http.CanonicalHeaderKey(name)] = []string{strings.Join(values, ", ")}
 	return r
 }
 
-// inLines is one whose lines came as they are.
+// inLines returns a request with a field in several lines.
 func inLines(r *http.Request, name string, values ...string) *http.Request {
 	r.Header[http.CanonicalHeaderKey(name)] = values
 	return r
 }
 
-// Fields that name one thing and came more than once, in two lines or, behind a proxy that joins them, in one.
+// Fields that may have only one value and came more than once: in two lines, or joined by a proxy.
 var joinedRows = []row{
 	{"equal values of the session, the version and the cursor count as one, in two lines, joined, or both", func(t *testing.T) {
 		w := newWorld(t, rejointest.Config{})
@@ -92,16 +92,16 @@ var joinedRows = []row{
 		app := kit.BothEras{Fake: &kit.Fake{}, Handler: http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
 			seen = r.Header["Mcp-Protocol-Version"]
 		})}
-		s := kit.NewServer(t, app, rejoin.Config{Eras: rejoin.Both})
+		s := kit.NewServer(t, app, rejoin.Config{Eras: rejoin.EraBoth})
 		for _, join := range []func(*http.Request, string, ...string) *http.Request{inLines, inOneLine} {
 			seen = nil
 			r := join(kit.Request(t, http.MethodPost, kit.ModernPing), "Mcp-Protocol-Version", "2026-07-28", "2026-07-28")
-			require.Equal(t, "200 ended", kit.Serve(s, r).Story())
+			require.Equal(t, "200 ended", kit.Serve(s, r).Summary())
 			require.Equal(t, []string{"2026-07-28"}, seen)
 			for _, other := range []string{"2027-01-01", "2025-11-25", "draft", ""} {
 				r := join(kit.Request(t, http.MethodPost, kit.ModernPing), "Mcp-Protocol-Version", "2026-07-28", other)
 				res := kit.Serve(s, r)
-				require.Equal(t, `400 error(-32600,"mine") ended`, res.Story())
+				require.Equal(t, `400 error(-32600,"mine") ended`, res.Summary())
 				requireError(t, res.Body.String(), "two different values of Mcp-Protocol-Version")
 			}
 		}

@@ -1,5 +1,4 @@
-// Package wire_test is a table of what single requests are answered with, row by row, to the last header field: every verb,
-// every refusal.
+// Package wire_test is a table of the answers to single requests, row by row, with all header fields: every verb, every refusal.
 package wire_test
 
 import (

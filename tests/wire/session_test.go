@@ -69,7 +69,7 @@ var sessionRows = []row{
 		for n, header := range [][]string{{"Mcp-Session-Id", "never-was"}, {"X-User", "bob"}, {"Mcp-Session-Id", "never-was", "Mcp-Session-Id", "never-was"}, {"Mcp-Session-Id", ""}} {
 			body, res := kit.ReadAll(t, w.c.Do(w.request(http.MethodPost, kit.Initialize, header...)))
 			require.Equal(t, http.StatusOK, res.StatusCode)
-			require.Equal(t, "result", kit.Shape(body))
+			require.Equal(t, "result", kit.MessageSummary(body))
 			id := res.Header.Get("Mcp-Session-Id")
 			require.NotContains(t, []string{own, "never-was", ""}, id)
 			kit.RequireHead(t, res.Header, "Content-Type", "application/json", "Mcp-Session-Id", id)
@@ -104,7 +104,7 @@ var sessionRows = []row{
 		} {
 			fault = test.fault
 			res := kit.Serve(s, kit.Request(t, http.MethodPost, kit.Initialize))
-			require.Equal(t, test.want, res.Story())
+			require.Equal(t, test.want, res.Summary())
 			kit.RequireHead(t, res.Head, "Content-Type", "application/json")
 			requireError(t, res.Body.String(), test.says)
 			require.NotContains(t, res.Body.String(), "secret")
@@ -114,7 +114,7 @@ var sessionRows = []row{
 	}},
 	{"only the answer to initialize names the session", func(t *testing.T) {
 		w := newWorld(t, rejointest.Config{})
-		w.answers(w.request(http.MethodPost, kit.Ping)) // its head is checked
+		w.answers(w.request(http.MethodPost, kit.Ping)) // answers checks the header
 		w.accepts(w.request(http.MethodPost, aNotification), http.StatusAccepted)
 		require.Equal(t, "primer@0", w.streams(w.get()))
 		call := w.c.Start("unknown", nil)
@@ -151,7 +151,7 @@ var sessionRows = []row{
 		kit.RequireHead(t, undecided.Header(), "Content-Type", "application/json")
 		require.Equal(t, "200 sse primer@0 1:progress closed", kit.Last(attached))
 		require.Equal(t, "200 sse primer@0 closed", kit.Last(listen))
-		for _, tool := range []*kit.Puppet{first, second, third} {
+		for _, tool := range []*kit.ManualTool{first, second, third} {
 			require.ErrorIs(t, tool.Cause(), rejoin.ErrSessionEnded)
 		}
 		kit.Elapse(time.Second)
@@ -173,7 +173,7 @@ var sessionRows = []row{
 			w.answers(w.request(http.MethodPost, kit.Ping, cursor...))
 			w.accepts(w.request(http.MethodPost, aNotification, cursor...), http.StatusAccepted)
 			body, _ := kit.ReadAll(t, w.c.Do(w.request(http.MethodPost, kit.Ping, append([]string{"Accept", "text/event-stream"}, cursor...)...)))
-			require.Equal(t, "primer@0 1:result", kit.Events(body))
+			require.Equal(t, "primer@0 1:result", kit.EventsSummary(body))
 		}
 		require.Equal(t, 1, call.Open())
 	}},
@@ -189,7 +189,7 @@ var sessionRows = []row{
 	}},
 }
 
-// accepts204 checks the answer to a DELETE that ended something.
+// accepts204 checks the answer to a DELETE that has ended a session.
 func (w *rowWorld) accepts204(r *http.Request) {
 	w.t.Helper()
 	body, res := kit.ReadAll(w.t, w.c.Do(r))

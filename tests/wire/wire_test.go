@@ -18,8 +18,7 @@ import (
 	"github.com/rejoin-mcp/rejoin/tests/internal/kit"
 )
 
-// row is a promise about what the server says on the wire: which requests, and what they are answered with, to the last header field.
-// Its name says it.
+// row is a promise about the wire: how certain requests are answered, with all header fields. Its name says which.
 type row struct {
 	name string
 	test func(*testing.T)
@@ -41,10 +40,10 @@ var rowTables = []struct {
 	{"bounds", boundRows},
 }
 
-// refusedWith are the messages of all refusals that a row has seen.
+// refusedWith has the messages of all refusals that rows have seen.
 var refusedWith sync.Map
 
-// Every row holds, and every refusal that the source knows is in one.
+// Every row holds, and every refusal in the source is in a row.
 func TestTheWireRowByRow(t *testing.T) {
 	all, ran := 0, 0
 	for _, table := range rowTables {
@@ -61,7 +60,7 @@ func TestTheWireRowByRow(t *testing.T) {
 		})
 		all += len(table.rows)
 	}
-	if ran < all || t.Failed() { // some were not asked for, or are not to be relied on
+	if ran < all || t.Failed() { // some rows were not selected, or have failed
 		return
 	}
 	for _, message := range refusalsOfTheSource(t) {
@@ -77,8 +76,8 @@ func TestTheWireRowByRow(t *testing.T) {
 // sources is the folder of the code that refuses.
 const sources = "../.."
 
-// refusalsOfTheSource are the messages that are written down there, as patterns: what badRequest is called with, and what stands in
-// the field message of a refusal.
+// refusalsOfTheSource returns the messages of refusals in the source, as patterns: the arguments of badRequest, and the values of the field message of a
+// refusal.
 func refusalsOfTheSource(t *testing.T) (all []*regexp.Regexp) {
 	t.Helper()
 	files, err := os.ReadDir(sources)
@@ -117,7 +116,7 @@ func refusalsOfTheSource(t *testing.T) (all []*regexp.Regexp) {
 
 var verbsOfAFormat = regexp.MustCompile(`%[a-z]`)
 
-// patternOf is what a string looks like. What is not written down in it may be anything.
+// patternOf returns a pattern for the values of a string expression. What is not a constant may be any text.
 func patternOf(e ast.Expr) string {
 	switch e := e.(type) {
 	case *ast.BasicLit:

@@ -17,7 +17,7 @@ const inFlight = "a request with this id is in flight"
 
 var retryLater = []string{"Retry-After", "1"}
 
-// Work: which requests are taken, and what is said where there is no room for them, or no time.
+// Work: which requests are accepted, and how they are refused if there is no room or no time for them.
 var workRows = []row{
 	{"an id in flight is refused with 400, also in another spelling; 1 and \"1\" differ", func(t *testing.T) {
 		w := newWorld(t, rejointest.Config{})
@@ -29,7 +29,7 @@ var workRows = []row{
 			w.refuses(w.request(http.MethodPost, kit.CallBody(id, "{}"), "Accept", "application/json"), "400 error(-32600,"+id+")", inFlight)
 			require.NoError(t, tool.Cause())
 		}
-		for _, id := range []string{"1.0", "10e-1", `"\u0031"`, "1.50", `"\u0078"`} { // other spellings of these
+		for _, id := range []string{"1.0", "10e-1", `"\u0031"`, "1.50", `"\u0078"`} { // these are other spellings of ids in flight
 			w.refuses(w.request(http.MethodPost, kit.CallBody(id, "{}")), "400 error(-32600,"+id+")", inFlight)
 		}
 		require.EqualValues(t, 5, w.c.Server().Stats().Streams)
@@ -40,27 +40,27 @@ var workRows = []row{
 		same := func() *http.Request { return w.request(http.MethodPost, kit.CallBody(`"same"`, "{}")) }
 		_, tool := w.call()
 		id := tool.Session().ID()
-		begin := func() (*kit.Response, *kit.Puppet) {
+		begin := func() (*kit.Response, *kit.ManualTool) {
 			r := same()
 			r.Header.Set("Mcp-Session-Id", id)
 			begun := kit.Serve(w.c.Server(), r)
-			require.Equal(t, "open", begun.Story())
+			require.Equal(t, "open", begun.Summary())
 			return begun, w.next()
 		}
 		_, parked := begin()
 		require.NoError(t, parked.Progress(1, 0, ""))
 		require.NoError(t, parked.CloseStream(0))
 		w.refuses(same(), `400 error(-32600,"same")`, inFlight)
-		parked.Returns("done") // sealed: answered, though nobody has fetched it
+		parked.Returns("done") // sealed: answered and not fetched
 		_, cancelled := begin()
 		w.refuses(same(), `400 error(-32600,"same")`, inFlight)
 		w.c.Notify("notifications/cancelled", map[string]any{"requestId": "same"})
 		require.ErrorIs(t, cancelled.Cause(), rejoin.ErrCancelled)
 		answered, tool := begin()
 		tool.Returns("done")
-		require.Equal(t, "200 result ended", answered.Story())
+		require.Equal(t, "200 result ended", answered.Summary())
 
-		stranded := w.c.Start("x", nil) // its client goes before any id was given
+		stranded := w.c.Start("x", nil) // its client disconnects before it gets an id
 		tool = w.next()
 		w.refuses(w.request(http.MethodPost, kit.CallBody(string(stranded.ID()), "{}")), fmt.Sprintf("400 error(-32600,%s)", stranded.ID()), inFlight)
 		stranded.Cut()
@@ -68,9 +68,9 @@ var workRows = []row{
 		r := w.request(http.MethodPost, kit.CallBody(string(stranded.ID()), "{}"))
 		r.Header.Set("Mcp-Session-Id", id)
 		begun := kit.Serve(w.c.Server(), r)
-		require.Equal(t, "open", begun.Story())
+		require.Equal(t, "open", begun.Summary())
 		w.next().Returns("done")
-		require.Equal(t, "200 result ended", begun.Story())
+		require.Equal(t, "200 result ended", begun.Summary())
 		require.NoError(t, tool.Cause(), "the first goes on")
 	}},
 	{"batches exist only in sessions of 2025-03-26", func(t *testing.T) {
@@ -78,7 +78,7 @@ var workRows = []row{
 			w := newWorld(t, rejointest.Config{Version: version})
 			for _, body := range []string{"[" + kit.Ping + "]", "[" + aNotification + "]", "[" + anAnswer + "]", "[]", "[" + aNotification + "," + kit.Ping + "]"} {
 				w.refuses(w.request(http.MethodPost, body), "400 error(-32600,null)", "")
-				w.refuses(w.request(http.MethodPost, body, "Mcp-Protocol-Version", kit.Batches), "400 error(-32600,null)", "") // a header changes nothing
+				w.refuses(w.request(http.MethodPost, body, "Mcp-Protocol-Version", kit.Batches), "400 error(-32600,null)", "") // the header changes nothing
 			}
 			w.lives()
 		}
@@ -90,7 +90,7 @@ var workRows = []row{
 		kit.RequireHead(t, res.Header, "Content-Type", "application/json")
 		body, res = kit.ReadAll(t, w.c.Do(w.request(http.MethodPost, "["+kit.Ping+`,{"jsonrpc":"2.0","id":2,"method":"ping"}]`, "Accept", "text/event-stream")))
 		kit.RequireStream(t, res)
-		require.Equal(t, "comment 1:result 2:result", kit.Events(body))
+		require.Equal(t, "comment 1:result 2:result", kit.EventsSummary(body))
 	}},
 	{"a faulty batch is refused with 400 as a whole, and starts nothing", func(t *testing.T) {
 		w := newWorld(t, rejointest.Config{Version: kit.Batches, Server: rejoin.Config{MaxConcurrent: 3}})
@@ -165,13 +165,13 @@ var workRows = []row{
 		w.refuses(w.request(http.MethodPost, kit.Initialize, "Mcp-Session-Id", ""), `503 error(-32000,"mine")`, "Config.MaxSessions", retryLater...)
 		kit.Elapse(28*time.Second - time.Nanosecond)
 		w.refuses(w.request(http.MethodPost, kit.Initialize, "Mcp-Session-Id", ""), `503 error(-32000,"mine")`, "Config.MaxSessions", retryLater...)
-		kit.Elapse(time.Nanosecond) // now the older of the two that never sent initialized has had its 30 s
+		kit.Elapse(time.Nanosecond) // now the older of the two sessions that never sent initialized has had its 30 s
 		body, res := kit.ReadAll(t, w.c.Do(fresh))
-		require.Equal(t, "200 result", fmt.Sprint(res.StatusCode, " ", kit.Shape(body)))
+		require.Equal(t, "200 result", fmt.Sprint(res.StatusCode, " ", kit.MessageSummary(body)))
 		require.EqualValues(t, 3, w.c.Server().Stats().Sessions)
 		w.refuses(w.request(http.MethodPost, kit.Ping, "Mcp-Session-Id", silent[0]), "404 error(-32001,null)", "")
 		w.answers(w.request(http.MethodPost, kit.Ping, "Mcp-Session-Id", silent[1]))
-		w.lives() // that has sent initialized, and is the oldest
+		w.lives() // this session has sent initialized, and is the oldest
 	}},
 	{"beyond MaxConcurrent a request is refused with 429 and Retry-After, until one is answered", func(t *testing.T) {
 		w := newWorld(t, rejointest.Config{Server: rejoin.Config{MaxConcurrent: 2}})

@@ -17,16 +17,16 @@ import (
 	"github.com/rejoin-mcp/rejoin/tests/internal/kit"
 )
 
-// rowWorld is a server with one client, whose tools are puppets.
+// rowWorld is a server with one client, whose tools the test controls.
 type rowWorld struct {
 	t      *testing.T
 	c      *rejointest.Client
-	next   func() *kit.Puppet
-	opened *int // how often the app was asked for a session
+	next   func() *kit.ManualTool
+	opened *int // how often App.Open was called
 	seen   map[string]bool
 }
 
-// countedOpens counts how often an app is asked for a session.
+// countedOpens counts the calls of App.Open.
 type countedOpens struct {
 	rejoin.App
 	n int
@@ -37,22 +37,29 @@ func (a *countedOpens) Open(r *http.Request, s *rejoin.Session, state []byte) (r
 	return a.App.Open(r, s, state)
 }
 
+func (a *countedOpens) Modern() http.Handler {
+	if modern, ok := a.App.(rejoin.ModernApp); ok {
+		return modern.Modern()
+	}
+	return nil
+}
+
 func newWorld(t *testing.T, cfg rejointest.Config) *rowWorld {
 	t.Helper()
-	app, next := kit.Puppets()
+	app, next := kit.ManualTools()
 	counted := &countedOpens{App: app}
 	cfg.Capabilities = kit.Offers
 	return &rowWorld{t, rejointest.New(t, counted, cfg), next, &counted.n, map[string]bool{}}
 }
 
-// call starts a tool.
-func (w *rowWorld) call() (*rejointest.Call, *kit.Puppet) {
+// call calls a tool.
+func (w *rowWorld) call() (*rejointest.Call, *kit.ManualTool) {
 	w.t.Helper()
 	call := w.c.CallTool("x", nil)
 	return call, w.next()
 }
 
-// request is one of the session. header are names and values in turn, as for request; a field that is named twice has two lines.
+// request is a request in the session. header are names and values in turn, as for kit.Request; a name that comes twice has two lines.
 func (w *rowWorld) request(method, body string, header ...string) *http.Request {
 	w.t.Helper()
 	r := kit.Request(w.t, method, body, header...)
@@ -68,7 +75,7 @@ func (w *rowWorld) request(method, body string, header ...string) *http.Request 
 	return r
 }
 
-// traceLeft is what a request can leave behind.
+// traceLeft is everything that a request can leave behind.
 type traceLeft struct {
 	stats    rejoin.Stats
 	sessions []rejoin.SessionInfo
@@ -77,7 +84,7 @@ type traceLeft struct {
 	kind     string
 }
 
-// trace looks for it. Goroutines are looked for where kind is new: that takes long.
+// trace returns what has been left so far. It looks for goroutines only if kind is new, because that takes long.
 func (w *rowWorld) trace(kind string) traceLeft {
 	found := traceLeft{sessions: kit.Sessions(w.c.Server()), opened: *w.opened, kind: kind}
 	found.stats = w.c.Server().Stats()
@@ -85,12 +92,12 @@ func (w *rowWorld) trace(kind string) traceLeft {
 		found.running = kit.Goroutines()
 	}
 	for i := range found.sessions {
-		found.sessions[i].Active = time.Time{} // a request is a sign of life, whatever becomes of it
+		found.sessions[i].Active = time.Time{} // every request of a session changes it
 	}
 	return found
 }
 
-// untouched checks that a request changed nothing but the number of those refused.
+// untouched checks that a request has changed nothing but the count of refusals.
 func (w *rowWorld) untouched(before traceLeft, refused int64) {
 	w.t.Helper()
 	after := w.trace(before.kind)
@@ -102,7 +109,7 @@ func (w *rowWorld) untouched(before traceLeft, refused int64) {
 	require.LessOrEqual(w.t, len(after.running), len(before.running), "%s: %s", before.kind, strings.Join(after.running, "\n\n"))
 }
 
-// ends sends a request whose answer ends soon. One that does not, because it is a stream after all, fails the test.
+// ends sends a request whose answer must end soon. A stream fails the test.
 func (w *rowWorld) ends(req *http.Request) (string, *http.Response) {
 	w.t.Helper()
 	ctx, cancel := context.WithTimeout(req.Context(), time.Minute)
@@ -110,15 +117,15 @@ func (w *rowWorld) ends(req *http.Request) (string, *http.Response) {
 	return kit.ReadAll(w.t, w.c.Do(req.WithContext(ctx)))
 }
 
-// refuses checks that a request is refused, and that nothing is left of it. want is the status, the code, the id and data.reason;
-// the message holds says; head are the fields beside Content-Type. It returns the body.
+// refuses checks that a request is refused, and that nothing is left of it. want is the status, the code, the id and data.reason; says is in the
+// message; head are the header fields besides Content-Type. It returns the body.
 func (w *rowWorld) refuses(req *http.Request, want, says string, head ...string) string {
 	w.t.Helper()
 	what := req.Method + ": " + want
 	before := w.trace(what)
 	body, res := w.ends(req)
 	if res.StatusCode == http.StatusRequestEntityTooLarge {
-		kit.Elapse(time.Second) // net/http waits a little before it hangs up on a client that is still sending
+		kit.Elapse(time.Second) // net/http waits a little before it closes the connection of a client that still sends
 	}
 	require.Equal(w.t, want, kit.Refusal(w.t, body, res), "%s: %s", what, body)
 	kit.RequireHead(w.t, res.Header, append([]string{"Content-Type", "application/json"}, head...)...)
@@ -142,7 +149,7 @@ func requireError(t *testing.T, body, says string) {
 	require.Contains(t, e.Message, says)
 }
 
-// accepts checks an answer that has no body. It changes nothing that anybody can see.
+// accepts checks an answer without a body to a request that changes nothing visible.
 func (w *rowWorld) accepts(req *http.Request, status int, head ...string) {
 	w.t.Helper()
 	before := w.trace(fmt.Sprint(req.Method, ": ", status))
@@ -158,12 +165,12 @@ func (w *rowWorld) answers(req *http.Request) {
 	w.t.Helper()
 	body, res := w.ends(req)
 	require.Equal(w.t, http.StatusOK, res.StatusCode, body)
-	require.Equal(w.t, "result", kit.Shape(body))
+	require.Equal(w.t, "result", kit.MessageSummary(body))
 	kit.RequireHead(w.t, res.Header, "Content-Type", "application/json")
 	require.EqualValues(w.t, len(body), res.ContentLength)
 }
 
-// streams checks that a request is answered with a stream, which may go on, and returns what has come of it. It is cut then.
+// streams checks that a request is answered with a stream, returns the summary of what has come, and cuts the stream.
 func (w *rowWorld) streams(req *http.Request) string {
 	w.t.Helper()
 	res := w.c.Do(req)
@@ -175,10 +182,10 @@ func (w *rowWorld) streams(req *http.Request) string {
 	}
 	require.NoError(w.t, res.Body.Close())
 	synctest.Wait()
-	return kit.Events(string(body[:n]))
+	return kit.EventsSummary(string(body[:n]))
 }
 
-// lives checks that the session is as good as ever.
+// lives checks that the session still works.
 func (w *rowWorld) lives() {
 	w.t.Helper()
 	w.answers(w.request(http.MethodPost, kit.Ping))
@@ -192,7 +199,7 @@ const (
 	anAnswer      = `{"jsonrpc":"2.0","id":"nobody.1","result":{}}`
 )
 
-// verb is one request of each kind that belongs to a session.
+// verb is a request of each kind that belongs to a session.
 type rowVerb struct{ name, method, body, id string }
 
 var sessionVerbs = []rowVerb{

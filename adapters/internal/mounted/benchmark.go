@@ -11,12 +11,13 @@ import (
 )
 
 const (
-	initialize = `{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-11-25","capabilities":{},"clientInfo":{"name":"t","version":"1"}}}`
-	toolsCall  = `{"jsonrpc":"2.0","id":7,"method":"tools/call","params":{"name":"x","arguments":{}}}`
+	initialize = `{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-11-25","capabilities":{},` +
+		`"clientInfo":{"name":"t","version":"1"}}}`
+	toolsCall = `{"jsonrpc":"2.0","id":7,"method":"tools/call","params":{"name":"x","arguments":{}}}`
 )
 
-// Benchmark calls a tool of the endpoint at a path again and again, without a network: beside that of adapters/stdlib, what a router and
-// its adapter cost.
+// Benchmark calls a tool of the endpoint at a path again and again, without a network. Compared with the result for adapters/stdlib, it
+// shows what a router and its adapter cost.
 func Benchmark(b *testing.B, path string, mount func(*rejoin.Server) http.Handler) {
 	caller := NewCaller(b, path, mount)
 	b.ReportAllocs()
@@ -25,7 +26,7 @@ func Benchmark(b *testing.B, path string, mount func(*rejoin.Server) http.Handle
 	}
 }
 
-// Caller has a session, and makes the same call in it again and again.
+// Caller makes the same call in one session again and again.
 type Caller struct {
 	tb   testing.TB
 	h    http.Handler
@@ -68,7 +69,7 @@ func (c *Caller) send(body string) {
 	}
 }
 
-// sink is a response writer that costs next to nothing.
+// sink is a response writer that discards the body.
 type sink struct {
 	header http.Header
 	status int

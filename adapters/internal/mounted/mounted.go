@@ -1,4 +1,4 @@
-// Package mounted is what the tests of the adapters share beside the exam: a server to be mounted, and looks at where it is.
+// Package mounted is what the tests of the adapters share besides package adaptertest: a server to mount, and checks of where it is mounted.
 package mounted
 
 import (
@@ -15,7 +15,7 @@ import (
 	"github.com/rejoin-mcp/rejoin/rejointest"
 )
 
-// App is one whose tools let their clients go, wait a minute and answer with what tell says, as JSON.
+// App returns an app whose tools close their stream, wait a minute, and answer with what tell returns, as JSON.
 func App(tell func(context.Context) any) rejoin.App {
 	return rejoin.NewApp(info, func(ctx context.Context, _ *rejoin.Request) (any, error) {
 		if err := rejoin.HandleFromContext(ctx).CloseStream(0); err != nil {
@@ -29,10 +29,10 @@ func App(tell func(context.Context) any) rejoin.App {
 
 var info = rejoin.Info{Name: "test", Capabilities: map[string]any{"tools": struct{}{}}}
 
-// Done is for tools that have nothing to tell.
+// Done is the tell of tools whose answer does not matter.
 func Done(context.Context) any { return "done" }
 
-// NewServer is a server that ends with the test.
+// NewServer returns a server that is closed when the test ends.
 func NewServer(t testing.TB) *rejoin.Server {
 	t.Helper()
 	s, err := rejoin.NewServer(App(Done), rejoin.Config{})
@@ -43,7 +43,7 @@ func NewServer(t testing.TB) *rejoin.Server {
 	return s
 }
 
-// Send sends an initialize, whatever the method.
+// Send sends an initialize request by any method.
 func Send(h http.Handler, method, path string) *httptest.ResponseRecorder {
 	r := httptest.NewRequest(method, path, strings.NewReader(initialize))
 	r.Header.Set("Content-Type", "application/json")
@@ -52,7 +52,7 @@ func Send(h http.Handler, method, path string) *httptest.ResponseRecorder {
 	return w
 }
 
-// Serves checks that the endpoint is at a path, in both spellings, and answers all verbs itself.
+// Serves checks that the endpoint is served at path and path+"/", and answers all verbs itself.
 func Serves(t testing.TB, h http.Handler, path string) {
 	t.Helper()
 	for _, spelling := range []string{path, path + "/"} {
@@ -68,7 +68,7 @@ func Serves(t testing.TB, h http.Handler, path string) {
 	}
 }
 
-// Everything is a session with each kind of answer. want is what a log of methods and statuses has of it.
+// Everything runs a session that gets each kind of answer. want is what a request logger must write: methods and statuses, in order.
 func Everything(t testing.TB, c *rejointest.Client) (want []string) {
 	t.Helper()
 	call := c.CallTool("x", nil)

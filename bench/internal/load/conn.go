@@ -1,5 +1,5 @@
-// Package load is an HTTP/1.1 client for MCP that costs little: requests are bytes made beforehand, and of a response it reads what it must.
-// It is for servers on the same machine that are believed to answer well-formed HTTP.
+// Package load is an HTTP/1.1 client for MCP that uses little CPU: requests are prepared as bytes, and responses are parsed only as far as
+// needed. It is for servers on the same machine, and trusts them to send well-formed HTTP.
 package load
 
 import (
@@ -24,16 +24,16 @@ type Conn struct {
 	event Event
 }
 
-// Head is what matters of a response's head.
+// Head has the parts of a response's head that this package uses.
 type Head struct {
 	Status  int
 	Session string // Mcp-Session-Id
 	Stream  bool   // text/event-stream
-	Length  int64  // of the body; -1 if only its end tells
+	Length  int64  // of the body; -1 if it was not announced
 	Close   bool   // the server ends the connection after this response
 }
 
-// Dial connects.
+// Dial opens a TCP connection to addr.
 func Dial(addr string) (*Conn, error) {
 	c, err := net.Dial("tcp", addr)
 	if err != nil {
@@ -42,13 +42,13 @@ func Dial(addr string) (*Conn, error) {
 	return &Conn{net: c, r: bufio.NewReaderSize(c, 4096)}, nil
 }
 
-// Close ends the connection, whatever is under way; it may be called by another goroutine.
+// Close ends the connection, also in the middle of a request. Another goroutine may call it.
 func (c *Conn) Close() error { return c.net.Close() }
 
-// SetDeadline limits all that is sent and read until then.
+// SetDeadline sets the deadline of all reads and writes.
 func (c *Conn) SetDeadline(t time.Time) error { return c.net.SetDeadline(t) }
 
-// Send sends a whole request. The response before must have been read to its end.
+// Send sends a whole request. The previous response must have been read to its end.
 func (c *Conn) Send(raw []byte) error {
 	_, err := c.net.Write(raw)
 	return err
@@ -79,7 +79,7 @@ func (c *Conn) Head() (Head, error) {
 		}
 		name, value, _ := bytes.Cut(line, []byte(":"))
 		value = bytes.TrimSpace(value)
-		switch { // by length first: comparing without case is the dear part
+		switch { // the lengths first: comparing without case is slow
 		case len(name) == len("content-length") && bytes.EqualFold(name, []byte("content-length")):
 			if h.Length, err = strconv.ParseInt(string(value), 10, 64); err != nil {
 				return h, err
@@ -104,7 +104,7 @@ func (c *Conn) Head() (Head, error) {
 	return h, nil
 }
 
-// Body appends the whole body, or what is left of it, to buf.
+// Body appends the rest of the body to buf.
 func (c *Conn) Body(buf []byte) ([]byte, error) {
 	if c.rest.left > 0 && !c.rest.chunked {
 		n := len(buf)
@@ -128,7 +128,7 @@ func (c *Conn) Body(buf []byte) ([]byte, error) {
 	}
 }
 
-// Answer reads the response to its end and returns its only message, or the last of a stream's. It is valid until the next call.
+// Answer reads the response to its end and returns its message, or the last message of a stream. It is valid until the next call.
 func (c *Conn) Answer(h Head) ([]byte, error) {
 	if !h.Stream {
 		var err error
@@ -150,16 +150,16 @@ func (c *Conn) Answer(h Head) ([]byte, error) {
 	}
 }
 
-// rest reads what is left of a body, without a byte of what comes after.
+// rest reads the rest of a body, and not a byte beyond it.
 type rest struct {
 	r       *bufio.Reader
-	left    int64 // of the body or of the chunk; -1: to the connection's end
+	left    int64 // bytes of the body or of the chunk; -1: up to the end of the connection
 	chunked bool
-	begun   bool // a chunk has been read, whose line end is still to come
+	begun   bool // a chunk was read, but not the line end after it
 	done    bool
 }
 
-// Read is that of an io.Reader.
+// Read implements io.Reader.
 func (b *rest) Read(p []byte) (int, error) {
 	if b.left == 0 && b.chunked && !b.done {
 		if err := b.chunk(); err != nil {

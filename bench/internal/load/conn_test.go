@@ -16,7 +16,7 @@ import (
 	"github.com/rejoin-mcp/rejoin/bench/internal/load"
 )
 
-// dial connects to a real server: sockets are what this package is about. The deadline is for a machine that has stopped.
+// dial connects to a real server over a socket. The deadline is far beyond what a test takes.
 func dial(t *testing.T, handler http.HandlerFunc) *load.Conn {
 	t.Helper()
 	s := httptest.NewServer(handler)
@@ -33,7 +33,7 @@ func connect(t *testing.T, addr string) *load.Conn {
 	return c
 }
 
-// bytesOf serves one connection with bytes, whatever is asked.
+// bytesOf connects to a server that answers with these bytes, whatever the request is.
 func bytesOf(t *testing.T, response string) *load.Conn {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")

@@ -8,15 +8,15 @@ import (
 	"time"
 )
 
-// Event is one event of a stream; also one that only carries an id, as a primer does.
+// Event is one event of a stream, or a block that has only an id, as a primer has, or only a retry.
 type Event struct {
 	ID    string
 	Retry time.Duration
 	Data  []byte // valid until the next call
 }
 
-// Next reads the response's next event; io.EOF at the response's end, after which the connection can be used again. A response is read with
-// Next or with Body, not with both: Next reads ahead.
+// Next reads the response's next event. At the response's end it returns io.EOF, and the connection can be used again. Read a response
+// with Next or with Body, not with both: Next reads ahead.
 func (c *Conn) Next() (Event, error) {
 	if c.lines == nil {
 		c.lines = bufio.NewReaderSize(&c.rest, 32<<10)
@@ -56,7 +56,7 @@ func (c *Conn) Next() (Event, error) {
 	}
 }
 
-// line is the next line without its end; valid until the next one.
+// line returns the next line without its line end. It is valid until the next call.
 func (c *Conn) line() ([]byte, error) {
 	line, err := c.lines.ReadSlice('\n')
 	if errors.Is(err, bufio.ErrBufferFull) {

@@ -13,17 +13,17 @@ const (
 	versionLine = "Mcp-Protocol-Version: " + Protocol + "\r\n"
 )
 
-// Protocol is the version of MCP that is spoken.
+// Protocol is the version of MCP that the requests use.
 const Protocol = "2025-11-25"
 
-// The bodies of what opens a session.
+// Initialize and Initialized are the bodies of the two messages that open a session.
 const (
 	Initialize = `{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"` + Protocol +
 		`","capabilities":{},"clientInfo":{"name":"bench","version":"1"}}}`
 	Initialized = `{"jsonrpc":"2.0","method":"notifications/initialized"}`
 )
 
-// Post is a whole request that sends body. Without a session it has no session header.
+// Post returns the bytes of a POST of body. With an empty session it has no session header.
 func Post(session string, body []byte) []byte {
 	raw := head("POST", session)
 	raw = append(raw, "Content-Type: application/json\r\n"+versionLine+"Content-Length: "...)
@@ -32,7 +32,7 @@ func Post(session string, body []byte) []byte {
 	return append(raw, body...)
 }
 
-// Get is a whole request that listens, or resumes after lastEventID if that is not empty.
+// Get returns the bytes of a GET: of the standalone stream, or, if lastEventID is not empty, of a stream after that event.
 func Get(session, lastEventID string) []byte {
 	raw := head("GET", session)
 	if lastEventID != "" {
@@ -41,7 +41,7 @@ func Get(session, lastEventID string) []byte {
 	return append(raw, versionLine+"\r\n"...)
 }
 
-// Delete is a whole request that ends the session.
+// Delete returns the bytes of a DELETE, which ends the session.
 func Delete(session string) []byte {
 	return append(head("DELETE", session), versionLine+"\r\n"...)
 }
@@ -60,16 +60,16 @@ func head(method, session string) []byte {
 	return raw
 }
 
-// Call is the body of a tools/call; id is also its progress token, and arguments is JSON.
+// Call returns the body of a tools/call. id is also its progress token; arguments is JSON.
 func Call(id int, tool, arguments string) []byte {
 	return fmt.Appendf(nil, `{"jsonrpc":"2.0","id":%d,"method":"tools/call","params":{"name":"%s","arguments":%s,"_meta":{"progressToken":%d}}}`,
 		id, tool, arguments, id)
 }
 
-// The version is agreed on by initialize, so that its own request does not name one.
+// initialize negotiates the version, so its own request does not name one in a header.
 var postInitialize = bytes.Replace(Post("", []byte(Initialize)), []byte(versionLine), nil, 1)
 
-// Open sends initialize and notifications/initialized, and checks the answers. The session is empty where the server gives none.
+// Open sends initialize and notifications/initialized, and checks the answers. The session is empty if the server has no sessions.
 func Open(c *Conn) (session string, err error) {
 	if err := c.Send(postInitialize); err != nil {
 		return "", err
@@ -79,7 +79,7 @@ func Open(c *Conn) (session string, err error) {
 		return "", fmt.Errorf("initialize: %w", err)
 	}
 	if h.Status != http.StatusOK {
-		return "", fmt.Errorf("initialize: status %d: %w", h.Status, c.quote())
+		return "", fmt.Errorf("initialize: status %d: %w", h.Status, c.refusal())
 	}
 	answer, err := c.Answer(h)
 	if err != nil {
@@ -94,7 +94,7 @@ func Open(c *Conn) (session string, err error) {
 	return h.Session, nil
 }
 
-// Accepted sends a request whose answer has no content that matters: its status must be 200, 202 or 204.
+// Accepted sends a request and ignores the content of the answer, whose status must be 200, 202 or 204.
 func (c *Conn) Accepted(raw []byte) error {
 	if err := c.Send(raw); err != nil {
 		return err
@@ -104,28 +104,28 @@ func (c *Conn) Accepted(raw []byte) error {
 		return err
 	}
 	if h.Status != http.StatusOK && h.Status != http.StatusAccepted && h.Status != http.StatusNoContent {
-		return fmt.Errorf("status %d: %w", h.Status, c.quote())
+		return fmt.Errorf("status %d: %w", h.Status, c.refusal())
 	}
 	c.body, err = c.Body(c.body[:0])
 	return err
 }
 
-// quote is the body of a refusal, as an error.
-func (c *Conn) quote() error {
+// refusal returns the body of a refusal as an error.
+func (c *Conn) refusal() error {
 	body, err := c.Body(nil)
 	return errors.Join(fmt.Errorf("%.200s", bytes.TrimSpace(body)), err)
 }
 
-// Template is a request whose number changes from one sending to the next, without being built anew.
+// Template is a request that contains a number, which can be changed in place.
 type Template struct {
 	Raw []byte
 	at  []int
 }
 
-// Number is what stands in a template in place of its number; all numbers have as many digits.
+// Number stands for the number in a new template. All numbers have as many digits as it has.
 const Number = 100_000_000
 
-// NewTemplate takes a request in which Number stands wherever the number is to be.
+// NewTemplate makes a template of a request that contains Number at least once. It keeps raw.
 func NewTemplate(raw []byte) Template {
 	t := Template{Raw: raw}
 	number := strconv.AppendInt(nil, Number, 10)
@@ -139,7 +139,7 @@ func NewTemplate(raw []byte) Template {
 	}
 }
 
-// Set puts n, which has as many digits as Number, where the number belongs, and returns its digits.
+// Set writes n, which has as many digits as Number, to all places of the number, and returns its digits.
 func (t Template) Set(n int) []byte {
 	var digits [9]byte
 	for i := len(digits) - 1; i >= 0; i-- {

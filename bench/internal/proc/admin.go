@@ -9,7 +9,7 @@ import (
 	"github.com/rejoin-mcp/rejoin/bench/internal/subject"
 )
 
-// question is a line to the admin side, answer is what comes back.
+// question is a line that is sent to the admin address of a process; answer is the line that it sends back.
 type question struct {
 	Do string `json:"do"` // "sample", "collect" or "gate"
 }
@@ -19,12 +19,12 @@ type answer struct {
 	Error  string `json:"error,omitempty"`
 }
 
-// admin answers questions about its process, on a listener of its own so that the subject sees nothing of them.
+// admin answers questions about its process. It has a listener of its own, so the subject does not serve them.
 type admin struct {
 	gate *subject.Gate
 
-	mu     sync.Mutex // one at a time, so that the figures below are complete
-	writes int64      // its own, which are no part of a sample
+	mu     sync.Mutex // one question at a time, so that the two counts are complete
+	writes int64      // of the answers; they are subtracted from samples
 	sent   int64
 }
 
@@ -34,11 +34,11 @@ func (a *admin) serve(l net.Listener) error {
 		if err != nil {
 			return err
 		}
-		go a.converse(c)
+		go a.serveConn(c)
 	}
 }
 
-func (a *admin) converse(c net.Conn) {
+func (a *admin) serveConn(c net.Conn) {
 	defer c.Close()
 	lines := bufio.NewScanner(c)
 	for lines.Scan() {
@@ -60,7 +60,7 @@ func (a *admin) reply(c net.Conn, q question, reply answer) bool {
 	case "gate":
 		a.gate.Open()
 	case "sample", "collect":
-		s, err := take(q.Do == "collect")
+		s, err := sampleSelf(q.Do == "collect")
 		if err != nil {
 			reply.Error = err.Error()
 		}

@@ -9,14 +9,14 @@ import (
 	"sync"
 )
 
-// Control asks a serving process about itself.
+// Control is a connection to the admin address of a serving process. Several goroutines may use it.
 type Control struct {
 	mu    sync.Mutex
 	conn  net.Conn
 	lines *bufio.Reader
 }
 
-// Connect lets another process than the starting one, as the load is, ask a serving process: Server.Admin is the address.
+// Connect connects to Server.Admin of a serving process, for a process that did not start it, such as the load.
 func Connect(admin string) (*Control, error) {
 	conn, err := net.Dial("tcp", admin)
 	if err != nil {
@@ -28,8 +28,8 @@ func Connect(admin string) (*Control, error) {
 // Close ends the connection, not the process.
 func (c *Control) Close() error { return c.conn.Close() }
 
-// Sample says what the process has used and holds. With gc it collects garbage first, and gives free memory back; the costs of that are in
-// the sample, so what comes before a load may be taken with gc, and what comes after it should first be taken without.
+// Sample returns what the process has used, and what it holds. With gc it first collects garbage and returns free memory to the system. The
+// costs of that are in the sample, so a sample that ends a measurement is taken without gc.
 func (c *Control) Sample(gc bool) (Sample, error) {
 	if gc {
 		return c.ask("collect")
@@ -37,7 +37,16 @@ func (c *Control) Sample(gc bool) (Sample, error) {
 	return c.ask("sample")
 }
 
-// OpenGate lets the calls of the tool "hold" end.
+// SampleBefore collects garbage and then samples. The costs of the collection are in this sample, so they are not in the difference to a
+// later one.
+func (c *Control) SampleBefore() (Sample, error) {
+	if _, err := c.Sample(true); err != nil {
+		return Sample{}, err
+	}
+	return c.Sample(false)
+}
+
+// OpenGate opens the process's Gate: all calls of the tool "hold" end.
 func (c *Control) OpenGate() error {
 	_, err := c.ask("gate")
 	return err

@@ -14,8 +14,8 @@ import (
 	"github.com/rejoin-mcp/rejoin/bench/internal/subject"
 )
 
-// Main must be called first by the program, and by TestMain in tests: if this process was started to serve or to load, it does so and
-// ends the process. Otherwise it returns.
+// Main must be the first call of the program, and of TestMain in tests. If this process was started as a server or as load, Main does
+// that work and ends the process. Otherwise it returns.
 func Main(find func(name string) (subject.Subject, bool)) {
 	if len(os.Args) < 2 {
 		return
@@ -36,13 +36,13 @@ func Main(find func(name string) (subject.Subject, bool)) {
 	os.Exit(0)
 }
 
-// addresses is the line that a serving process begins with.
+// addresses is the first line that a serving process prints.
 type addresses struct {
 	Addr  string `json:"addr"`
 	Admin string `json:"admin"`
 }
 
-// serve serves until stdin ends: it does when the starting process lets it end, or has ended itself.
+// serve serves until stdin ends: the starting process has closed it, or has ended.
 func serve(find func(name string) (subject.Subject, bool), args []string) error {
 	flags := flag.NewFlagSet("serve", flag.ContinueOnError)
 	name := flags.String("subject", "", "the `name` of what to serve")
@@ -80,16 +80,16 @@ func serve(find func(name string) (subject.Subject, bool), args []string) error 
 	return <-failed
 }
 
-// task is what a loading process reads.
+// task is what a loading process reads from stdin.
 type task struct {
 	Work string          `json:"work"`
 	Job  json.RawMessage `json:"job"`
 }
 
-// workers has what was registered, by the name of the job's type.
+// workers are the functions that Work has registered, by the name of the job's type.
 var workers = map[string]func(context.Context, json.RawMessage) (any, error){}
 
-// work does one task, and ends early if stdin does.
+// work does one task. It ends early if stdin ends.
 func work() error {
 	stdin := json.NewDecoder(os.Stdin)
 	var t task

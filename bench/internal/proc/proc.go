@@ -15,7 +15,7 @@ import (
 	"time"
 )
 
-// Server is a subject in a process of its own.
+// Server is a process that serves a subject.
 type Server struct {
 	Addr  string // "127.0.0.1:port", where it serves MCP
 	Admin string // for Connect
@@ -23,7 +23,7 @@ type Server struct {
 	child *child
 }
 
-// Start starts a serving process and waits until it serves. It ends with Stop, with ctx, or with this process.
+// Start starts a serving process and waits until it serves. The process ends with Stop, with ctx, or with the calling process.
 func Start(ctx context.Context, s Spec) (*Server, error) {
 	child, err := begin(ctx, s.CPU, "serve", "-subject", s.Subject, "-store-bytes", strconv.FormatInt(s.StoreBytes, 10))
 	if err != nil {
@@ -40,16 +40,16 @@ func Start(ctx context.Context, s Spec) (*Server, error) {
 	return &Server{Addr: at.Addr, Admin: at.Admin, Control: control, child: child}, nil
 }
 
-// Stop ends the process. The error tells if it had ended by itself, and what it said then.
+// Stop ends the process. If it had failed before, the error has what it wrote to stderr.
 func (s *Server) Stop() error {
 	s.Control.Close()
 	return s.child.end(nil)
 }
 
-// Said is what the process has written to its stderr lately.
-func (s *Server) Said() string { return s.child.stderr.String() }
+// Stderr returns the last that the process has written to stderr, at most 4 KiB.
+func (s *Server) Stderr() string { return s.child.stderr.String() }
 
-// Work registers what a loading process does with jobs of the type J. Both J and O travel as JSON.
+// Work registers what a loading process does with jobs of the type J. J and O are sent as JSON.
 //
 //	var _ = proc.Work(func(ctx context.Context, job burstJob) (burstOutcome, error) { … })
 func Work[J, O any](do func(context.Context, J) (O, error)) struct{} {
@@ -63,8 +63,8 @@ func Work[J, O any](do func(context.Context, J) (O, error)) struct{} {
 	return struct{}{}
 }
 
-// Load runs a job in a process of its own, on the CPU or AnyCPU, and reads its outcome, a pointer. What is done is registered with Work for
-// the job's type. It ends early with ctx or with this process.
+// Load runs a job in a process of its own, on the CPU or AnyCPU, and stores its result in outcome, a pointer. The function for the job's type
+// is registered with Work. The process ends early with ctx or with the calling process.
 func Load(ctx context.Context, cpu int, job, outcome any) error {
 	raw, err := json.Marshal(job)
 	if err != nil {
@@ -87,16 +87,16 @@ func Load(ctx context.Context, cpu int, job, outcome any) error {
 	return json.Unmarshal(answer, outcome)
 }
 
-// child is this program, started again.
+// child is this program, started again as another process.
 type child struct {
 	cmd    *exec.Cmd
-	stdin  io.WriteCloser // the child ends when this does, so that it does not outlive us
+	stdin  io.WriteCloser // the child ends when this is closed, so it does not outlive its parent
 	stdout io.Reader
 	stderr tail
 }
 
-// started marks a process as one of those. Should it not call Main, it would otherwise run the tests or scenarios that started it, and
-// start itself again, and again.
+// started is set in the environment of children. A child that does not call Main would run the tests or scenarios that started it, which
+// would start children again.
 const started = "BENCH_STARTED"
 
 func begin(ctx context.Context, cpu int, args ...string) (*child, error) {
@@ -110,7 +110,7 @@ func begin(ctx context.Context, cpu int, args ...string) (*child, error) {
 	c := &child{cmd: exec.CommandContext(ctx, self, args...)}
 	c.cmd.Stderr = &c.stderr
 	c.cmd.WaitDelay = 5 * time.Second
-	// Where the race detector is built in, it would let every process wait a second before it ends.
+	// With the race detector every process would wait for a second before it ends.
 	c.cmd.Env = append(os.Environ(), started+"=yes", "GORACE=atexit_sleep_ms=0 "+os.Getenv("GORACE"))
 	if cpu != AnyCPU {
 		c.cmd.Env = append(c.cmd.Env, "GOMAXPROCS=1")
@@ -127,7 +127,7 @@ func begin(ctx context.Context, cpu int, args ...string) (*child, error) {
 	return c, nil
 }
 
-// end lets the process end, waits for that, and adds what it said if it did not end well.
+// end ends the process and waits for it. If the process failed, the error has what it wrote to stderr.
 func (c *child) end(err error) error {
 	c.stdin.Close()
 	if failure := c.cmd.Wait(); err == nil {
@@ -144,7 +144,7 @@ func (c *child) failed(err error) error {
 	return c.end(err)
 }
 
-// tail keeps the last that was written to it.
+// tail keeps the last tailBytes that were written to it.
 type tail struct {
 	mu   sync.Mutex
 	text []byte
@@ -152,7 +152,7 @@ type tail struct {
 
 const tailBytes = 4096
 
-// Write never fails.
+// Write implements io.Writer. It never fails.
 func (t *tail) Write(p []byte) (int, error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -163,7 +163,7 @@ func (t *tail) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// String is what was kept.
+// String returns what was kept.
 func (t *tail) String() string {
 	t.mu.Lock()
 	defer t.mu.Unlock()

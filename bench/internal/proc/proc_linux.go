@@ -13,12 +13,13 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// pinned calls start so that the process it starts runs on the given CPU only. The numbers wrap: with one CPU, all share it.
+// pinned calls start, which starts a process, so that the process runs on the given CPU only. The number is taken modulo the number of
+// allowed CPUs.
 func pinned(cpu int, start func() error) error {
 	if cpu == AnyCPU {
 		return start()
 	}
-	// A process inherits the CPUs of the thread that starts it, and with them the choice is made before its first thread runs.
+	// A process inherits the CPUs of the thread that starts it, so it never runs on another one.
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
 	var all, one unix.CPUSet
@@ -42,10 +43,10 @@ func pinned(cpu int, start func() error) error {
 	return errors.Join(start(), unix.SchedSetaffinity(0, &all))
 }
 
-// take samples this process.
-func take(gc bool) (Sample, error) {
+// sampleSelf samples this process.
+func sampleSelf(gc bool) (Sample, error) {
 	if gc {
-		runtime.GC() // twice: what pools and finalizers hold on to goes with the second
+		runtime.GC() // FreeOSMemory collects once more: the second collection frees what pools and finalizers held
 		debug.FreeOSMemory()
 	}
 	var usage unix.Rusage

@@ -27,7 +27,7 @@ func TestMain(m *testing.M) {
 
 const answerBytes = 1 << 20
 
-// find knows "plain", which answers with many bytes and waits for the gate if asked with a DELETE, and "broken", which does not begin.
+// find knows the subjects "plain", which answers with many bytes, and a DELETE only when the gate is open, and "broken", which fails to start.
 func find(name string) (subject.Subject, bool) {
 	switch name {
 	case "plain":
@@ -46,7 +46,7 @@ func find(name string) (subject.Subject, bool) {
 	return subject.Subject{}, false
 }
 
-// limited ends with the test. The limit is for a machine that has stopped.
+// limited is a context that ends with the test. Its time limit is far beyond what a test takes.
 func limited(t *testing.T) context.Context {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
@@ -132,13 +132,13 @@ func TestAServerEndsWithItsContext(t *testing.T) {
 	require.NoError(t, err)
 	cancel()
 	_, err = s.Control.Sample(false)
-	for err == nil { // until it is gone
+	for err == nil { // until the process has ended
 		_, err = s.Control.Sample(false)
 	}
 	require.Error(t, s.Stop())
 }
 
-// A process that is killed closes its pipes, and so lets go of what it has started.
+// When a process is killed, its pipes are closed, and so the processes end that it has started.
 func TestAServerEndsWithTheProcessThatStartedIt(t *testing.T) {
 	self, err := os.Executable()
 	require.NoError(t, err)

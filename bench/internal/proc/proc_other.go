@@ -13,4 +13,4 @@ func pinned(cpu int, start func() error) error {
 	return errLinux
 }
 
-func take(bool) (Sample, error) { return Sample{}, errLinux }
+func sampleSelf(bool) (Sample, error) { return Sample{}, errLinux }

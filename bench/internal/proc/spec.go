@@ -1,28 +1,28 @@
-// Package proc runs the servers and the load in processes of their own: each is this program, started again.
+// Package proc runs servers and load as processes of their own. Each process is this program, started again.
 package proc
 
 import "time"
 
-// AnyCPU leaves a process on all CPUs.
+// AnyCPU lets a process use all CPUs.
 const AnyCPU = -1
 
-// Spec says what a serving process is to be.
+// Spec describes a serving process.
 type Spec struct {
 	Subject    string
 	StoreBytes int64 // 0: the library's default
-	CPU        int   // the one CPU it runs on, counted from 0 among those that are allowed, with GOMAXPROCS=1; or AnyCPU
+	CPU        int   // the only CPU it uses, with GOMAXPROCS=1, counted from 0 among the allowed ones; or AnyCPU
 }
 
-// Sample is what a serving process has used so far, and what it holds. What its own sampling costs is not in it.
+// Sample is what a serving process has used since its start, and what it holds. The writes of the samples themselves are not counted.
 type Sample struct {
 	CPU        time.Duration `json:"cpu"` // user and system
 	Mallocs    uint64        `json:"mallocs"`
 	Bytes      uint64        `json:"bytes"` // allocated
-	Heap       int64         `json:"heap"`  // bytes of live objects, if collected
+	Heap       int64         `json:"heap"`  // bytes of objects, only live ones after a collection
 	Objects    int64         `json:"objects"`
 	Stack      int64         `json:"stack"`
 	RSS        int64         `json:"rss"`
 	Goroutines int           `json:"goroutines"`
-	Writes     int64         `json:"writes"` // calls of write(2) and its like
+	Writes     int64         `json:"writes"` // system calls like write(2)
 	Sent       int64         `json:"sent"`   // bytes written
 }

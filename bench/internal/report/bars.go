@@ -17,22 +17,22 @@ import (
 	"gonum.org/v1/plot/vg/vgsvg"
 )
 
-// bars is a plot of horizontal bars: for each of Names a group, in it one bar of each series.
+// bars is a plot of horizontal bars: a group for each of Names, which has a bar of each series.
 type bars struct {
 	Title, Axis string
 	Names       []string // from the top
 	Series      []series
-	Mark        float64 // a line is drawn here, if it is not 0
+	Mark        float64 // the value of a vertical line; 0: none
 }
 
 // series are the bars of one colour.
 type series struct {
 	Name   string
 	Values []float64 // one for each name
-	Labels []string  // at the ends of the bars. A value of 0 has its label where the bar would begin
+	Labels []string  // at the ends of the bars; if the value is 0, at the beginning
 }
 
-// The colours of the series can be told apart without colour vision, and on paper. The background is opaque: a page may be dark.
+// The colours of the series differ in brightness too, for colour-blind readers and for paper. The background is opaque: the page may be dark.
 var (
 	colours = []color.Color{color.RGBA{R: 9, G: 105, B: 218, A: 255}, color.RGBA{R: 240, G: 168, B: 48, A: 255}}
 	ink     = color.RGBA{R: 31, G: 35, B: 40, A: 255}
@@ -66,7 +66,7 @@ func (b bars) svg() ([]byte, error) {
 	grid.Horizontal.Width, grid.Vertical.Color = 0, faint
 	p.Add(grid)
 
-	// Groups stand at whole numbers, the first one on top.
+	// Groups are at whole numbers, the first one at the top.
 	n := len(b.Names)
 	ticks := make([]plot.Tick, n)
 	for i, name := range b.Names {
@@ -74,7 +74,7 @@ func (b bars) svg() ([]byte, error) {
 	}
 	p.Y.Tick.Marker = plot.ConstantTicks(ticks)
 	most := b.Mark
-	var over []plot.Plotter // what lies over the mark
+	var over []plot.Plotter // drawn after the mark
 	for i, s := range b.Series {
 		offset := barHeight * vg.Length(float64(len(b.Series)-1)/2-float64(i))
 		values, labels := make(plotter.Values, n), plotter.XYLabels{}
@@ -116,7 +116,7 @@ func (b bars) svg() ([]byte, error) {
 	p.X.Min, p.X.Max = 0, most*1.12
 	p.Y.Min, p.Y.Max = -0.5, float64(n)-0.5
 	high := vg.Length(n)*(barHeight*vg.Length(len(b.Series))+group) + 80
-	if len(b.Series) > 1 { // the legend has a strip of its own, above the bars
+	if len(b.Series) > 1 { // the legend needs room above the bars
 		strip := 15 * vg.Length(len(b.Series))
 		p.Legend.Top = true
 		p.Y.Max += float64(strip / (barHeight*vg.Length(len(b.Series)) + group))
@@ -149,8 +149,8 @@ func write(p *plot.Plot, high vg.Length) ([]byte, error) {
 	}), nil
 }
 
-// letters is a text of the drawing. Whoever looks at it may have none of the fonts that it was measured with: it gets a family of others, and
-// the width that it must have in any of them.
+// letters matches a text of the drawing. The reader may not have the font that the text was measured with. So the text gets a list of fonts,
+// and the width that it must have in each of them.
 var letters = regexp.MustCompile(`(<text [^>]*?)(\s+style=")font-family:[^;]*;([^"]*font-size:([0-9.]+)px[^"]*"[^>]*)(>([^<]*)</text>)`)
 
 const fonts = "font-family:'Liberation Sans',Arial,Helvetica,sans-serif"

@@ -6,13 +6,13 @@ import (
 	"github.com/rejoin-mcp/rejoin/bench/internal/results"
 )
 
-// peer is a subject that is another library's own handler.
+// peer reports whether a subject is another library's own handler.
 func peer(subject string) bool {
 	return strings.HasPrefix(subject, "gosdk-") || strings.HasPrefix(subject, "mcpgo-")
 }
 
-// besides are the subjects that a peer's user could have instead: rejoin's own handler, and the same library's server behind rejoin.
-func besides(subject string) []string {
+// alternatives are the subjects that a peer's user could use instead: rejoin's own handler, and the same library's server behind rejoin.
+func alternatives(subject string) []string {
 	library, rest, _ := strings.Cut(subject, "-")
 	if rest == "eventstore" {
 		return []string{"rejoin-eventstore"}
@@ -27,23 +27,23 @@ func besides(subject string) []string {
 	return []string{"rejoin-" + kind, "rejoin-" + library + "-" + kind + raw}
 }
 
-// win is a figure in which a peer is better than what rejoin has beside it.
-type win struct {
+// advantage is a value in which a peer is better than one of its alternatives.
+type advantage struct {
 	Scenario     results.Scenario
 	Metric       results.Metric
 	Peer, Beside string
 	Theirs, Ours float64
-	Gain         float64 // above 1; 0: one of the two is nothing
+	Gain         float64 // above 1; 0: there is no ratio, because one of the values is 0
 }
 
-// wins are all figures in which a peer is better by a hundredth or more.
-func wins(run results.Run) (all []win) {
+// advantages are all values in which a peer is better by a hundredth or more.
+func advantages(run results.Run) (all []advantage) {
 	for _, s := range run.Scenarios {
 		for _, theirs := range s.Rows {
 			if !peer(theirs.Subject) {
 				continue
 			}
-			for _, name := range besides(theirs.Subject) {
+			for _, name := range alternatives(theirs.Subject) {
 				ours, ok := row(s, name)
 				if !ok {
 					continue
@@ -59,10 +59,10 @@ func wins(run results.Run) (all []win) {
 	return all
 }
 
-// compare looks at one metric of two rows. A metric without ratios counts if it is a cost: else it is no merit.
-func compare(s results.Scenario, m results.Metric, theirs, ours results.Row) (win, bool) {
+// compare compares one metric of two rows. A metric without ratios counts only if less is better.
+func compare(s results.Scenario, m results.Metric, theirs, ours results.Row) (advantage, bool) {
 	a, b := theirs.Values[m.Key], ours.Values[m.Key]
-	w := win{Scenario: s, Metric: m, Peer: theirs.Subject, Beside: ours.Subject, Theirs: a.Median, Ours: b.Median}
+	w := advantage{Scenario: s, Metric: m, Peer: theirs.Subject, Beside: ours.Subject, Theirs: a.Median, Ours: b.Median}
 	if m.Plain && !m.Less || len(a.Rounds) == 0 || len(a.Rounds) != len(b.Rounds) {
 		return w, false
 	}
@@ -71,7 +71,7 @@ func compare(s results.Scenario, m results.Metric, theirs, ours results.Row) (wi
 	}
 	gains := make([]float64, len(a.Rounds))
 	for i := range gains {
-		if a.Rounds[i] <= 0 || b.Rounds[i] <= 0 { // no ratio: what remains is which is more
+		if a.Rounds[i] <= 0 || b.Rounds[i] <= 0 { // there is no ratio: the larger median wins
 			return w, a.Median > b.Median
 		}
 		gains[i] = a.Rounds[i] / b.Rounds[i]

@@ -7,7 +7,7 @@ import (
 	"github.com/rejoin-mcp/rejoin/bench/internal/results"
 )
 
-// cell is one value of a run: of a subject, in a scenario. Plus, if any, is another metric that is added to it.
+// cell names one value of a run: a metric of a subject in a scenario. Plus, if not empty, names a metric that is added to it.
 type cell struct {
 	Scenario, Subject, Metric string
 	Plus                      string
@@ -21,24 +21,24 @@ func (c cell) String() string {
 	return name
 }
 
-// measured is what was found: the median, and the least and the greatest of the rounds.
+// measured is the result of several rounds: the median, the least and the greatest value.
 type measured struct {
 	Median, Least, Most float64
 }
 
-// of is what rounds come to.
+// of summarizes rounds.
 func of(rounds []float64) measured {
 	return measured{Median: median(rounds), Least: slices.Min(rounds), Most: slices.Max(rounds)}
 }
 
-// median is that of a list that is not empty.
+// median is the median of a list that is not empty.
 func median(rounds []float64) float64 {
 	sorted := slices.Sorted(slices.Values(rounds))
 	n := len(sorted)
 	return (sorted[(n-1)/2] + sorted[n/2]) / 2
 }
 
-// find is a scenario's table.
+// find returns a scenario of a run.
 func find(run results.Run, id string) (results.Scenario, error) {
 	for _, s := range run.Scenarios {
 		if s.ID == id {
@@ -48,7 +48,7 @@ func find(run results.Run, id string) (results.Scenario, error) {
 	return results.Scenario{}, fmt.Errorf("the results have no scenario %q", id)
 }
 
-// row is a subject's row of a scenario.
+// row returns a subject's row of a scenario.
 func row(s results.Scenario, subject string) (results.Row, bool) {
 	for _, r := range s.Rows {
 		if r.Subject == subject {
@@ -58,7 +58,7 @@ func row(s results.Scenario, subject string) (results.Row, bool) {
 	return results.Row{}, false
 }
 
-// metric is a column of a scenario.
+// metric returns a column of a scenario.
 func metric(s results.Scenario, key string) (results.Metric, bool) {
 	for _, m := range s.Metrics {
 		if m.Key == key {
@@ -68,7 +68,7 @@ func metric(s results.Scenario, key string) (results.Metric, bool) {
 	return results.Metric{}, false
 }
 
-// rounds are a cell's values.
+// rounds returns the values of a cell, one for each round.
 func rounds(run results.Run, c cell) ([]float64, error) {
 	s, err := find(run, c.Scenario)
 	if err != nil {
@@ -94,8 +94,8 @@ func rounds(run results.Run, c cell) ([]float64, error) {
 	return values, nil
 }
 
-// quotients are the rounds of a over those of b. Rounds of one scenario are divided round by round, since what disturbs a machine comes and
-// goes; of two scenarios there is only the quotient of the medians.
+// quotients divides a by b. Within a scenario it divides round by round, because a disturbance of the machine affects both values of a round.
+// For two scenarios it divides the medians.
 func quotients(run results.Run, a, b cell) ([]float64, error) {
 	over, err := rounds(run, b)
 	if err != nil {
@@ -120,7 +120,7 @@ func quotients(run results.Run, a, b cell) ([]float64, error) {
 	return values, nil
 }
 
-// gains are the quotients of a and b, turned so that above 1 a is better, also where less is.
+// gains are the quotients of a and b, or of b and a if less is better: above 1, a is better.
 func gains(run results.Run, a, b cell) ([]float64, error) {
 	s, err := find(run, a.Scenario)
 	if err != nil {

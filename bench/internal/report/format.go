@@ -4,6 +4,7 @@ import (
 	"math"
 	"strconv"
 	"strings"
+	"unicode/utf8"
 )
 
 // unit says how a value is written.
@@ -14,7 +15,7 @@ const (
 	inBytes             // in KB, of 1000 bytes
 )
 
-// text is a value with the digits that say something.
+// text is a value with its significant digits, and the unit.
 func (u unit) text(value float64) string {
 	if u == inBytes {
 		return number(value/1000) + " KB"
@@ -22,7 +23,7 @@ func (u unit) text(value float64) string {
 	return number(value)
 }
 
-// digits is a value with so many digits behind the point, and the value that this text says.
+// digits is a value with n digits after the decimal point, and the value that this text has.
 func (u unit) digits(value float64, n int) (string, float64) {
 	scale, suffix := 1.0, ""
 	if u == inBytes {
@@ -36,7 +37,7 @@ func (u unit) digits(value float64, n int) (string, float64) {
 	return text + suffix, shown * scale
 }
 
-// number is a value with three digits or all those before the point, and without noughts at its end.
+// number is a value with three significant digits, or with all digits before the decimal point, without zeros at the end of the fraction.
 func number(value float64) string {
 	n := 3
 	switch size := math.Abs(value); {
@@ -57,7 +58,7 @@ func number(value float64) string {
 	return text
 }
 
-// ratio is a quotient, with two digits behind the point.
+// ratio is a quotient with two digits after the decimal point.
 func ratio(value float64) string { return strconv.FormatFloat(value, 'f', 2, 64) }
 
 // table is a table of Markdown.
@@ -75,4 +76,22 @@ func table(head []string, rows [][]string) string {
 		line(r)
 	}
 	return b.String()
+}
+
+// paragraph is text in lines of at most 158 characters. A longer word has a line of its own.
+func paragraph(text string) string {
+	const width = 158
+	var lines []string
+	line := ""
+	for word := range strings.FieldsSeq(text) {
+		switch {
+		case line == "":
+			line = word
+		case utf8.RuneCountInString(line)+1+utf8.RuneCountInString(word) > width:
+			lines, line = append(lines, line), word
+		default:
+			line += " " + word
+		}
+	}
+	return strings.Join(append(lines, line), "\n")
 }

@@ -11,8 +11,8 @@ import (
 	"github.com/rejoin-mcp/rejoin/bench/internal/subject"
 )
 
-// invented are results that nobody measured: of all that is measured, each value another one.
-func invented() results.Run {
+// syntheticRun is a run with all scenarios, subjects and metrics, in which each value is different.
+func syntheticRun() results.Run {
 	run := results.Run{
 		Date: "2026-01-02T03:04:05Z", Machine: results.Machine{CPU: "none", Cores: 2, Memory: 8 << 30, System: "no system"},
 		Versions: map[string]string{"go": "go0"}, Rounds: 3, Seconds: 1,
@@ -52,7 +52,7 @@ func small(rows map[string][2][]float64) results.Run {
 
 func at(subject, metric string) cell { return cell{Scenario: "s", Subject: subject, Metric: metric} }
 
-// judged is what becomes of one target.
+// judged judges one target.
 func judged(t *testing.T, run results.Run, aim target) verdict {
 	t.Helper()
 	verdicts, err := judge(run, []target{aim})

@@ -6,18 +6,18 @@ import (
 	"github.com/rejoin-mcp/rejoin/bench/internal/results"
 )
 
-// target is what a run has to reach. Data: see targets.
+// target is a bound that a run should reach. The function targets lists them.
 type target struct {
 	Key    string // in missed.md
 	What   string
 	Of     cell
-	Over   cell // the zero value: Of is taken as it is
-	AtMost bool // the bound is the most that is allowed, and costs are divided as they are. Else it is the least, and above 1 Of is better than Over
+	Over   cell // Of is divided by it; the zero value: Of itself is judged
+	AtMost bool // Bound is an upper bound on Of/Over; else a lower bound on a ratio that is above 1 if Of is better than Over
 	Bound  float64
 	Unit   unit
 }
 
-// verdict is a target beside what was measured.
+// verdict is a target with what was measured.
 type verdict struct {
 	target
 	measured
@@ -25,7 +25,7 @@ type verdict struct {
 	Reached bool
 }
 
-// judge measures each target, or says which of them the results say nothing of.
+// judge computes each target. It fails if the results have no values for one.
 func judge(run results.Run, list []target) ([]verdict, error) {
 	out := make([]verdict, 0, len(list))
 	for _, t := range list {
@@ -64,7 +64,7 @@ func (t target) wanted() string {
 	return "≥ " + t.Unit.text(t.Bound)
 }
 
-// found is what was measured as text: with as many digits as it takes to see whether the bound is reached.
+// found is the measured value as text, with enough digits to show whether the bound is reached.
 func (v verdict) found() string {
 	for digits := 2; digits < 9; digits++ {
 		text, shown := v.Unit.digits(v.Median, digits)
@@ -75,7 +75,7 @@ func (v verdict) found() string {
 	return v.Unit.text(v.Median)
 }
 
-// base is the subject that was divided by; "" if it is the same, and What says the rest.
+// base names the subject that Of is divided by; "" if it is the same subject, which What explains.
 func (t target) base() string {
 	if t.Over.Subject == "" || t.Over.Subject == t.Of.Subject {
 		return ""

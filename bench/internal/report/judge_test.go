@@ -8,7 +8,7 @@ import (
 	"github.com/rejoin-mcp/rejoin/bench/internal/results"
 )
 
-// A target at its bound is reached, and one beside it is missed.
+// A target at its bound is reached, and one just beyond it is missed.
 func TestTargetsAreJudgedAtTheirBounds(t *testing.T) {
 	run := small(map[string][2][]float64{
 		"a": {{1150}, {30}}, "b": {{1149}, {31}}, "bare": {{1000}, {60}},
@@ -49,7 +49,7 @@ func TestQuotientsAreOfRounds(t *testing.T) {
 	require.InDelta(t, 40/7.5, v.Median, 1e-9, "of two scenarios the medians are divided")
 }
 
-// What is not there is named.
+// The error names the value that is missing.
 func TestATargetThatWasNotMeasuredIsAnError(t *testing.T) {
 	run := small(map[string][2][]float64{"a": {{1, 2}, {0, 1}}, "bare": {{1}, {1, 1}}})
 	for want, aim := range map[string]target{
@@ -68,7 +68,7 @@ func TestATargetThatWasNotMeasuredIsAnError(t *testing.T) {
 
 // The keys are those of missed.md, and the names those of what is measured.
 func TestTheTargetsAreAboutWhatIsMeasured(t *testing.T) {
-	run := invented()
+	run := syntheticRun()
 	verdicts, err := judge(run, targets())
 	require.NoError(t, err)
 	require.Len(t, verdicts, 29)
@@ -85,7 +85,7 @@ func TestTheTargetsAreAboutWhatIsMeasured(t *testing.T) {
 	require.NoError(t, err)
 }
 
-// A peer's figure is listed where it is better, whether more or less is, beside rejoin's own handler and the bridge.
+// A peer's value is listed if it is better than that of rejoin's own handler or of the bridge, whether more or less is better.
 func TestWhatPeersAreBetterAtIsListed(t *testing.T) {
 	run := small(map[string][2][]float64{
 		"bare": {{99}, {1}}, "null": {{999}, {0}},
@@ -97,7 +97,7 @@ func TestWhatPeersAreBetterAtIsListed(t *testing.T) {
 		"rejoin-mcpgo-json":    {{9.95}, {0}},
 	})
 	found := map[string]float64{}
-	for _, w := range wins(run) {
+	for _, w := range advantages(run) {
 		found[w.Peer+" "+w.Metric.Key+" "+w.Beside] = w.Gain
 	}
 	require.InDeltaMapValues(t, map[string]float64{

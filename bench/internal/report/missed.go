@@ -34,7 +34,7 @@ func explanations(text string) (map[string]string, error) {
 	return out, nil
 }
 
-// unexplained are the keys of the missed targets without a text.
+// unexplained returns the keys of missed targets that have no text.
 func unexplained(verdicts []verdict, texts map[string]string) (keys []string) {
 	for _, v := range verdicts {
 		if !v.Reached && texts[v.Key] == "" {
@@ -53,9 +53,9 @@ func missed(verdicts []verdict, texts map[string]string) string {
 		case v.Reached && text != "":
 			fmt.Fprintf(&stale, "\n*`bench/internal/report/missed.md` has a text on %q, which this run reached.*\n", v.What)
 		case !v.Reached && text == "":
-			fmt.Fprintf(&b, "\n**%s** (%s, wanted %s): nobody has looked into it yet.\n", v.What, v.found(), v.wanted())
+			fmt.Fprintf(&b, "\n**%s** (%s, wanted %s): not investigated yet.\n", v.What, v.found(), v.wanted())
 		case !v.Reached:
-			fmt.Fprintf(&b, "\n**%s** (%s, wanted %s). %s\n", v.What, v.found(), v.wanted(), text)
+			fmt.Fprintf(&b, "\n**%s** (%s, wanted %s).\n%s\n", v.What, v.found(), v.wanted(), text)
 		}
 	}
 	switch {

@@ -2,18 +2,18 @@ package report
 
 import "github.com/rejoin-mcp/rejoin/bench/internal/results"
 
-// picture is a plot of the document.
-type picture struct {
+// figure is a plot of the document with its caption.
+type figure struct {
 	bars
 
 	Name string // of its file, without .svg
-	Text string // below it
+	Text string // the caption
 }
 
-// rival is a line of a plot: a server's JSON and SSE subjects.
-type rival struct{ Name, JSON, SSE string }
+// comparedServer is a group of bars: a server's JSON and SSE subjects.
+type comparedServer struct{ Name, JSON, SSE string }
 
-var rivals = []rival{
+var comparedServers = []comparedServer{
 	{"rejoin, own handler", "rejoin-json", "rejoin-sse"},
 	{"go-sdk behind rejoin", "rejoin-gosdk-json", "rejoin-gosdk-sse"},
 	{"go-sdk, own handler", "gosdk-json", "gosdk-sse-store"},
@@ -21,10 +21,10 @@ var rivals = []rival{
 	{"mcp-go, own handler", "mcpgo-json", "mcpgo-sse-store"},
 }
 
-// plots are the plots of the document. The first two are the README's.
-func plots(run results.Run) ([]picture, error) {
-	var all []picture
-	for _, draw := range []func(results.Run) (picture, error){callsPicture, waitingPicture, burstPicture, replayPicture} {
+// plots are the figures of the document. The README shows the first two.
+func plots(run results.Run) ([]figure, error) {
+	var all []figure
+	for _, draw := range []func(results.Run) (figure, error){callsFigure, waitingFigure, burstFigure, replayFigure} {
 		p, err := draw(run)
 		if err != nil {
 			return nil, err
@@ -34,12 +34,12 @@ func plots(run results.Run) ([]picture, error) {
 	return all, nil
 }
 
-func callsPicture(run results.Run) (picture, error) {
-	p := picture{Name: "calls", Text: "Calls a second, server pinned to one core, 16 clients, beside the handlers written by hand (`bare-json`, `bare-sse`). SSE is with an event store on " +
-		"both sides."}
+func callsFigure(run results.Run) (figure, error) {
+	p := figure{Name: "calls", Text: "Calls a second of 16 clients, server on one core, compared with handlers written by hand (`bare-json`, `bare-sse`)." +
+		" SSE has an event store on both sides."}
 	p.Title, p.Axis, p.Mark = "tools/call: calls a second", "a handler written by hand = 1", 1
 	json, sse := series{Name: "JSON"}, series{Name: "SSE, with an event store"}
-	for _, r := range rivals {
+	for _, r := range comparedServers {
 		p.Names = append(p.Names, r.Name)
 		if err := json.gain(run, callsPinned, "calls/s", r.JSON, "bare-json"); err != nil {
 			return p, err
@@ -52,22 +52,22 @@ func callsPicture(run results.Run) (picture, error) {
 	return p, nil
 }
 
-func burstPicture(run results.Run) (picture, error) {
-	return eventsPicture(run, "burst", cell{Scenario: "burst-8", Metric: "events/s"}, "Notifications a second, 8 calls at once",
-		"Progress notifications a second, on 8 streams, beside a handler written by hand that flushes each (`bare-sse-store`).")
+func burstFigure(run results.Run) (figure, error) {
+	return eventsFigure(run, "burst", cell{Scenario: "burst-8", Metric: "events/s"}, "Notifications a second, 8 calls at once",
+		"Progress notifications a second, on 8 streams, compared with a handler written by hand that flushes each (`bare-sse-store`).")
 }
 
-func replayPicture(run results.Run) (picture, error) {
-	return eventsPicture(run, "replay", cell{Scenario: "replay-100000", Metric: "all"}, "Events a second, replayed",
-		"100,000 events read again with `Last-Event-ID`, beside a handler written by hand (`bare-sse-store`).")
+func replayFigure(run results.Run) (figure, error) {
+	return eventsFigure(run, "replay", cell{Scenario: "replay-100000", Metric: "all"}, "Events a second, replayed",
+		"100,000 events read again with `Last-Event-ID`, compared with a handler written by hand (`bare-sse-store`).")
 }
 
-// eventsPicture is one of events a second, with SSE.
-func eventsPicture(run results.Run, name string, of cell, title, text string) (picture, error) {
-	p := picture{Name: name, Text: text}
+// eventsFigure compares events a second of the SSE subjects.
+func eventsFigure(run results.Run, name string, of cell, title, text string) (figure, error) {
+	p := figure{Name: name, Text: text}
 	p.Title, p.Axis, p.Mark = title, "a handler written by hand = 1", 1
 	sse := series{}
-	for _, r := range rivals {
+	for _, r := range comparedServers {
 		p.Names = append(p.Names, r.Name)
 		if err := sse.gain(run, of.Scenario, of.Metric, r.SSE, "bare-sse-store"); err != nil {
 			return p, err
@@ -77,13 +77,13 @@ func eventsPicture(run results.Run, name string, of cell, title, text string) (p
 	return p, nil
 }
 
-// waitingPicture has no bar where a server cannot let its client go.
-func waitingPicture(run results.Run) (picture, error) {
-	p := picture{Name: "waiting", Text: "Resident memory of a call that runs for long, over what its session costs: while its client hangs on the connection, and when the client was " +
-		"let go to come back later. mcp-go's own handler cannot let a client go."}
+// waitingFigure has no bar where a server cannot disconnect its client.
+func waitingFigure(run results.Run) (figure, error) {
+	p := figure{Name: "waiting", Text: "Resident memory of a long call, without the memory of its session: while its client is connected, and while its client is disconnected to\n" +
+		"poll later. mcp-go's own handler cannot disconnect a client."}
 	p.Title, p.Axis = "Memory of a call that waits", "KB a call; less is better"
-	hanging, parked := series{Name: "the client hangs on"}, series{Name: "the client was let go"}
-	for _, r := range rivals {
+	hanging, parked := series{Name: "client connected"}, series{Name: "client disconnected"}
+	for _, r := range comparedServers {
 		p.Names = append(p.Names, r.Name)
 		if err := hanging.kilobytes(run, cell{Scenario: hangingPost, Subject: r.SSE, Metric: "rss"}); err != nil {
 			return p, err
@@ -104,7 +104,7 @@ func (s *series) add(value float64, label string) {
 	s.Values, s.Labels = append(s.Values, value), append(s.Labels, label)
 }
 
-// gain adds what a subject is beside another.
+// gain adds the ratio of a subject to another one.
 func (s *series) gain(run results.Run, scenario, metric, subject, base string) error {
 	values, err := gains(run, cell{Scenario: scenario, Subject: subject, Metric: metric}, cell{Scenario: scenario, Subject: base, Metric: metric})
 	if err != nil {
@@ -114,7 +114,7 @@ func (s *series) gain(run results.Run, scenario, metric, subject, base string) e
 	return nil
 }
 
-// kilobytes adds what a subject needs.
+// kilobytes adds a value in kilobytes.
 func (s *series) kilobytes(run results.Run, c cell) error {
 	values, err := rounds(run, c)
 	if err != nil {

@@ -6,7 +6,7 @@ import (
 	"github.com/rejoin-mcp/rejoin/bench/internal/results"
 )
 
-// readme is the README's section: two plots, and what a user gains.
+// readme is the README's section: two figures and a table of ratios.
 func readme(run results.Run) (string, error) {
 	gain := map[string]float64{}
 	for bridged, own := range map[string]string{
@@ -33,17 +33,17 @@ func readme(run results.Run) (string, error) {
 		return inBytes.text(waits[cell{Scenario: scenario, Subject: subject}])
 	}
 	return fmt.Sprintf(`
-## What it costs, and saves
-A server of go-sdk answers %s times as many calls behind rejoin as behind its own handler (with SSE and an event store %s times), one of
-mcp-go %s times as many (%s times). A call whose client was let go holds %s of memory, of a go-sdk server %s, where one whose client
-hangs on holds %s behind go-sdk's own handler and %s behind mcp-go's.
+## Performance
+A go-sdk server answers %s times as many calls behind rejoin as behind its own handler (%s times with SSE and an event store), and an
+mcp-go server %s times as many (%s times). A call whose client is disconnected, to poll later, takes %s of memory, or %s in a
+go-sdk server. A call whose client stays connected takes %s behind go-sdk's own handler and %s behind mcp-go's.
 
-![tools/call: calls a second, beside a handler written by hand](docs/performance/calls.svg)
+![tools/call: calls a second, compared with a handler written by hand](docs/performance/calls.svg)
 
 ![Memory of a call that waits](docs/performance/waiting.svg)
 
-Measured on %d cores over loopback; [docs/performance.md](docs/performance.md) has the targets, reached and missed, every figure, what the peers are
-better at, and how it is measured. `+"`make bench`"+` measures again.
+This was measured on %d cores over loopback. [docs/performance.md](docs/performance.md) has all figures, the targets that were reached and missed,
+what the SDKs' own handlers are better at, and the method. `+"`make bench`"+` measures again.
 
 `, ratio(gain["rejoin-gosdk-json"]), ratio(gain["rejoin-gosdk-sse"]), ratio(gain["rejoin-mcpgo-json"]), ratio(gain["rejoin-mcpgo-sse"]),
 		of(parkedCall, "rejoin-sse"), of(parkedCall, "rejoin-gosdk-sse"), of(hangingPost, "gosdk-sse-store"), of(hangingPost, "mcpgo-sse-store"),

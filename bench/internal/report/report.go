@@ -15,9 +15,9 @@ import (
 	"github.com/rejoin-mcp/rejoin/bench/internal/results"
 )
 
-// Write writes performance.md and performance/*.svg in dir, a repository's docs, and the section between the marks of the README beside
-// dir, if there is a README. Everything that is written is computed from the run (and the texts of missed.md); a run without what a
-// target or a plot needs is an error, and nothing is written.
+// Write writes performance.md and performance/*.svg into dir, the docs of a repository, and the section of the README between its marks, if
+// there is a README beside dir. Everything is computed from the run and from the texts of missed.md. If the run lacks a value that a target
+// or a plot needs, Write returns an error and writes nothing.
 func Write(run results.Run, dir string) error {
 	files, err := documents(run)
 	if err != nil {
@@ -86,26 +86,26 @@ func documents(run results.Run) (map[string][]byte, error) {
 		b.WriteString(text)
 	}
 	b.WriteString(peersAreBetter(run))
-	b.WriteString(subjectsTable(run))
+	b.WriteString(subjectsList(run))
 	files["performance.md"] = []byte(b.String())
 	return files, nil
 }
 
 const opening = "# Performance\n\n" +
-	"Written by `make bench` from [results.json](performance/results.json), which has the values of every round; no figure here is typed. Your machine\n" +
-	"will find other values, and much the same ratios.\n\n"
+	"`make bench` writes this page from [results.json](performance/results.json), which has the values of every round. No figure here is typed. Your\n" +
+	"machine will measure other values, but similar ratios.\n\n"
 
 const method = "\n## How it is measured\n" +
-	"Each subject is a server in a process of its own, started anew for each round; the load is another process, over loopback. In a round every subject\n" +
-	"runs once; those that are compared with each other run one after the other. *Pinned*: the server has one core and `GOMAXPROCS=1`, the load has the other. *Shared*: both have both cores, and get in each\n" +
-	"other's way. The load generator compares every answer with what it must be, the same for all.\n\n" +
-	"A shared machine is not quiet: absolute values drift by a tenth and more within an hour. So read ratios. A ratio compares two subjects\n" +
-	"in the same round; what stands here is the median of the rounds' ratios, and in the table of targets also the least and the greatest. **Above 1 is better**,\n" +
-	"for costs too, except where a row says that it wants a cost below a bound. 1 KB is 1000 bytes.\n\n" +
-	"The bases are handlers written by hand on net/http and `encoding/json` that do what the specification asks and nothing else. A base is no limit: what\n" +
-	"decodes less than `encoding/json`, or flushes less often, is above 1.\n"
+	"Each subject is a server in a process of its own, started again for each round. The load is another process, over loopback. In a round every subject runs\n" +
+	"once; subjects that are compared with each other run one after the other. *Pinned*: the server has one core and `GOMAXPROCS=1`, the load has the other.\n" +
+	"*Shared*: both use both cores, and disturb each other. The load generator compares every answer with the expected one, which is the same for all subjects.\n\n" +
+	"A shared machine is not quiet: absolute values change by a tenth and more within an hour. So read the ratios. A ratio compares two subjects in the same\n" +
+	"round. The tables give the median of the rounds' ratios; the table of targets also gives the least and the greatest. **Above 1 is better**, for costs too,\n" +
+	"except where a row requires a cost below a bound. 1 KB is 1000 bytes.\n\n" +
+	"The bases are handlers written by hand with net/http and `encoding/json` that do what the specification requires and nothing else. A subject can be better\n" +
+	"than its base, above 1, if it decodes less than `encoding/json`, or flushes less often.\n"
 
-const figures = "Medians of the rounds; in brackets the ratio to the base.\n"
+const figures = "Medians of the rounds, with the ratio to the base in brackets.\n"
 
 // The README's section stands between these lines.
 const (
@@ -113,7 +113,7 @@ const (
 	end   = "<!-- performance: end -->\n"
 )
 
-// between puts the section where the README has its marks.
+// between replaces what the README has between the marks by the section.
 func between(readme []byte, section string) ([]byte, error) {
 	head, rest, ok := bytes.Cut(readme, []byte(begin))
 	_, tail, ok2 := bytes.Cut(rest, []byte(end))

@@ -18,13 +18,13 @@ import (
 
 const root = "../../.."
 
-// What stands in the tree is what its results come to: nothing in it is typed.
+// The documents of the repository are computed from its results: no value in them is typed.
 func TestTheDocumentsAreWhatTheResultsComeTo(t *testing.T) {
 	docs := filepath.Join(root, "docs")
 	text, err := os.ReadFile(filepath.Join(docs, "performance", "results.json"))
 	old, readErr := os.ReadFile(filepath.Join(root, "README.md"))
 	require.NoError(t, readErr)
-	if errors.Is(err, os.ErrNotExist) { // before the first run nothing is claimed
+	if errors.Is(err, os.ErrNotExist) { // before the first run there are no documents
 		require.NoFileExists(t, filepath.Join(docs, "performance.md"))
 		empty, err := between(old, "")
 		require.NoError(t, err)
@@ -57,12 +57,12 @@ func TestTheDocumentsAreWhatTheResultsComeTo(t *testing.T) {
 	require.Empty(t, unexplained(verdicts, texts), "missed, and missed.md does not say why")
 }
 
-// Write writes all of it, and twice the same.
+// Write writes all documents, and the same ones a second time.
 func TestWriteWritesTheDocuments(t *testing.T) {
 	dir := t.TempDir()
 	docs, readme := filepath.Join(dir, "docs"), filepath.Join(dir, "README.md")
 	require.NoError(t, os.WriteFile(readme, []byte("a\n"+begin+"stale text\n"+end+"b\n"), 0o600))
-	run := invented()
+	run := syntheticRun()
 	require.NoError(t, Write(run, docs))
 	first := tree(t, dir)
 	require.NoError(t, Write(run, docs))
@@ -81,7 +81,7 @@ func TestWriteWritesTheDocuments(t *testing.T) {
 		require.Contains(t, document, "\n"+want+"\n")
 	}
 	for _, s := range run.Scenarios {
-		want := "\n### " + s.Title + "\n" + strings.TrimSpace(s.Text) + "\n\n| subject |"
+		want := "\n### " + s.Title + "\n" + paragraph(s.Text) + "\n\n| subject |"
 		require.True(t, strings.Contains(document, want), want) //nolint:testifylint // the document is long
 	}
 	columns := 0
@@ -107,7 +107,7 @@ func TestWriteWritesTheDocuments(t *testing.T) {
 	}
 }
 
-// tree are the files below a directory.
+// tree returns the files below a directory.
 func tree(t *testing.T, dir string) map[string]string {
 	t.Helper()
 	files := map[string]string{}
@@ -123,15 +123,15 @@ func tree(t *testing.T, dir string) map[string]string {
 	return files
 }
 
-// A run that lacks something makes no document at all.
+// If a run lacks something, no document is written.
 func TestARunThatLacksSomethingIsAnError(t *testing.T) {
 	needed := map[string]bool{}
 	for _, aim := range targets() {
 		needed[aim.Of.Scenario] = true
 	}
-	for _, s := range invented().Scenarios {
+	for _, s := range syntheticRun().Scenarios {
 		dir := t.TempDir()
-		run := invented()
+		run := syntheticRun()
 		run.Scenarios = slices.DeleteFunc(run.Scenarios, func(other results.Scenario) bool { return other.ID == s.ID })
 		if err := Write(run, dir); needed[s.ID] {
 			require.ErrorContains(t, err, `the results have no scenario "`+s.ID+`"`)
@@ -139,7 +139,7 @@ func TestARunThatLacksSomethingIsAnError(t *testing.T) {
 		}
 
 		dir = t.TempDir()
-		run = invented()
+		run = syntheticRun()
 		for i := range run.Scenarios {
 			if run.Scenarios[i].ID == s.ID {
 				run.Scenarios[i].Rows = nil
@@ -151,15 +151,15 @@ func TestARunThatLacksSomethingIsAnError(t *testing.T) {
 	require.ErrorContains(t, Write(results.Run{}, t.TempDir()), "the results have no scenario")
 }
 
-// A README without a place for the section is an error, and stays as it is.
+// A README without the two marks is an error, and is not changed.
 func TestTheReadmeNeedsItsMarks(t *testing.T) {
 	dir := t.TempDir()
 	require.NoError(t, os.WriteFile(filepath.Join(dir, "README.md"), []byte(end+begin), 0o600))
-	require.ErrorContains(t, Write(invented(), filepath.Join(dir, "docs")), "the README has no place")
+	require.ErrorContains(t, Write(syntheticRun(), filepath.Join(dir, "docs")), "the README has no place")
 	require.Equal(t, map[string]string{"README.md": end + begin}, tree(t, dir))
 }
 
-// The table of a scenario has each value, and a ratio where there is one.
+// The table of a scenario has each value, and its ratio if there is one.
 func TestTheTableOfAScenario(t *testing.T) {
 	s := results.Scenario{
 		ID: "s", Title: "Title", Text: " Text. ",
@@ -188,7 +188,16 @@ Text.
 	require.Contains(t, text, "\n| subject | B |\n|---|---|\n| `bare` | 0.012 |\n", "without ratios there are no bases")
 }
 
-// What was missed has a text, a text on what was reached is named, and texts on nothing are refused.
+// The text of a scenario is one long line in the results.
+func TestParagraph(t *testing.T) {
+	require.Equal(t, "A b.", paragraph(" A\nb. "))
+	long := strings.Repeat("x", 157)
+	require.Equal(t, long+"\na b\n"+long+long+"\nc", paragraph(long+" a b "+long+long+" c"))
+	require.Equal(t, long[2:]+" b\nc", paragraph(long[2:]+" b c"))
+	require.Empty(t, paragraph(""))
+}
+
+// Each missed target needs a text. A text about a target that was reached is named, and a text about an unknown target is refused.
 func TestWhatWasMissedIsExplained(t *testing.T) {
 	texts, err := explanations("about\n\n## json-pinned\n\nBecause.\n\n### More\nof it\n\n## sse-pinned\nWhy not.\n## chi-pinned\n")
 	require.NoError(t, err)
@@ -199,8 +208,8 @@ func TestWhatWasMissedIsExplained(t *testing.T) {
 		{target: target{Key: "sse-pinned", What: "SSE", Bound: 2}, measured: measured{Median: 3}, Reached: true},
 	}
 	require.Equal(t, []string{"chi-pinned"}, unexplained(verdicts, texts))
-	require.Equal(t, "\n### What was missed, and why\n\n**JSON** (1, wanted ≥ 2). Because.\n\n### More\nof it\n\n"+
-		"**chi** (1.50, wanted ≥ 2): nobody has looked into it yet.\n\n*`bench/internal/report/missed.md` has a text on \"SSE\", which this run reached.*\n", missed(verdicts, texts))
+	require.Equal(t, "\n### What was missed, and why\n\n**JSON** (1, wanted ≥ 2).\nBecause.\n\n### More\nof it\n\n"+
+		"**chi** (1.50, wanted ≥ 2): not investigated yet.\n\n*`bench/internal/report/missed.md` has a text on \"SSE\", which this run reached.*\n", missed(verdicts, texts))
 	require.Empty(t, missed(verdicts[2:], nil))
 
 	_, err = explanations("## no-such\nx")

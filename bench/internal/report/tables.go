@@ -2,6 +2,7 @@ package report
 
 import (
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -63,25 +64,33 @@ func scenarioTable(s results.Scenario) (string, error) {
 			rows[i] = append(line[:1], line[2:]...)
 		}
 	}
-	return fmt.Sprintf("\n### %s\n%s\n\n%s", s.Title, strings.TrimSpace(s.Text), table(head, rows)), nil
+	return fmt.Sprintf("\n### %s\n%s\n\n%s", s.Title, paragraph(s.Text), table(head, rows)), nil
 }
 
-// subjectsTable is the part of the document about the servers that took part.
-func subjectsTable(run results.Run) string {
+// subjectsList is the part of the document about the servers that took part.
+func subjectsList(run results.Run) string {
 	part := map[string]bool{}
 	for _, s := range run.Scenarios {
 		for _, r := range s.Rows {
 			part[r.Subject], part[r.Base] = true, true
 		}
 	}
-	var rows [][]string
+	var list strings.Builder
 	for _, s := range subject.All() {
-		if part[s.Name] {
-			rows = append(rows, []string{"`" + s.Name + "`", yes(s.Stream, "SSE", "JSON"), yes(s.Primes && s.Stream, "yes", ""), yes(s.Stores, "yes", ""), yes(s.Closes, "yes", ""), s.Notes})
+		if !part[s.Name] || strings.HasSuffix(s.Name, "-raw") {
+			continue
 		}
+		does := []string{yes(s.Stream, "SSE", "JSON"), yes(s.Primes && s.Stream, "primes", ""), yes(s.Stores, "stores", ""), yes(s.Closes, "disconnects clients", "")}
+		does = slices.DeleteFunc(does, func(s string) bool { return s == "" })
+		text := paragraph("`" + s.Name + "` (" + strings.Join(does, ", ") + "): " + s.Notes)
+		list.WriteString("- " + strings.ReplaceAll(text, "\n", "\n  ") + "\n")
 	}
-	return "\n## Subjects\n" + table([]string{"subject", "answers", "primes", "stores", "lets clients go", ""}, rows)
+	return "\n## Subjects\n" + subjects + list.String()
 }
+
+const subjects = "Subjects behind rejoin have no limit on the number of sessions and calls, because the other subjects have none; everything else is the default.\n" +
+	"Tools of go-sdk are added by mcp.AddTool: it decodes the arguments into a struct, and checks them against its schema. A subject with `-raw` is the\n" +
+	"same with tools added by Server.AddTool: the tool decodes its arguments, and nothing checks them, as in the bases and in mcp-go.\n\n"
 
 func yes(b bool, text, otherwise string) string {
 	if b {
@@ -92,10 +101,10 @@ func yes(b bool, text, otherwise string) string {
 
 // peersAreBetter is the part of the document about what the peers do better.
 func peersAreBetter(run results.Run) string {
-	list := wins(run)
+	list := advantages(run)
 	text := "\n## What the peers are better at\n" +
-		"Every figure above in which a peer's own handler is better, by a hundredth or more, than rejoin's own handler or than the same\n" +
-		"library's server behind rejoin: medians, and the median of what each round says. Some of the peers' subjects keep no events, or have no sessions."
+		"The table has every figure above in which a peer's own handler is better, by a hundredth or more, than rejoin's own handler or than the same\n" +
+		"library's server behind rejoin: medians, and the median of the rounds' ratios. Some of the peers' subjects keep no events, or have no sessions."
 	if len(list) == 0 {
 		return text + " This run has none.\n"
 	}
@@ -107,7 +116,7 @@ func peersAreBetter(run results.Run) string {
 		}
 		rows = append(rows, []string{w.Scenario.Title, w.Metric.Title, "`" + w.Peer + "`", number(w.Theirs), "`" + w.Beside + "`", number(w.Ours), gain})
 	}
-	return text + "\n\n" + table([]string{"measured", "what", "peer", "its value", "beside", "its value", "better by"}, rows)
+	return text + "\n\n" + table([]string{"measured", "what", "peer", "its value", "compared with", "its value", "better by"}, rows)
 }
 
 // machine is what the run was made on, and with.

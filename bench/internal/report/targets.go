@@ -27,9 +27,9 @@ func targets() []target {
 		}
 		calls("mcpgo-json", "mcp-go's server behind rejoin, JSON", "rejoin-mcpgo-json", "mcpgo-json", 1.2)
 		calls("mcpgo-sse", "mcp-go's server behind rejoin, SSE with a store", "rejoin-mcpgo-sse", "mcpgo-sse-store", 1.8)
-		calls("chi", "the adapter of chi beside that of net/http", "rejoin-chi", "rejoin-json", 0.95)
-		calls("echo", "the adapter of echo beside that of net/http", "rejoin-echo", "rejoin-json", 0.93)
-		calls("gin", "the adapter of gin beside that of net/http", "rejoin-gin", "rejoin-json", 0.93)
+		calls("chi", "the adapter of chi compared with that of net/http", "rejoin-chi", "rejoin-json", 0.95)
+		calls("echo", "the adapter of echo compared with that of net/http", "rejoin-echo", "rejoin-json", 0.93)
+		calls("gin", "the adapter of gin compared with that of net/http", "rejoin-gin", "rejoin-json", 0.93)
 	}
 	return append(append(all, floods()...), costs()...)
 }
@@ -51,15 +51,15 @@ func floods() []target {
 			Of: cell{Scenario: "replay-first", Subject: own, Metric: "many"}, Over: cell{Scenario: "replay-first", Subject: own, Metric: "few"},
 		},
 		{
-			Key: "append-1000", What: "time of an append at the store's limit: beside 1,000 finished streams over that beside none", AtMost: true, Bound: 1.5,
+			Key: "append-1000", What: "time of an append at the store's limit: with 1,000 finished streams over that with none", AtMost: true, Bound: 1.5,
 			Of: cell{Scenario: "append", Subject: "rejoin-eventstore", Metric: "some"}, Over: cell{Scenario: "append", Subject: "rejoin-eventstore", Metric: "none"},
 		},
 		{
-			Key: "append-100000", What: "the same, beside 100,000", AtMost: true, Bound: 1.5,
+			Key: "append-100000", What: "the same, with 100,000", AtMost: true, Bound: 1.5,
 			Of: cell{Scenario: "append", Subject: "rejoin-eventstore", Metric: "many"}, Over: cell{Scenario: "append", Subject: "rejoin-eventstore", Metric: "none"},
 		},
 		{
-			Key: "sessions", What: "initialize, initialized, DELETE a second: beside 20,000 idle sessions over that beside none", Bound: 0.9,
+			Key: "sessions", What: "initialize, initialized, DELETE a second: with 20,000 idle sessions over that with none", Bound: 0.9,
 			Of: cell{Scenario: "sessions", Subject: "rejoin-json", Metric: "cycles/s idle"}, Over: cell{Scenario: "sessions", Subject: "rejoin-json", Metric: "cycles/s"},
 		},
 	}

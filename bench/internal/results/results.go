@@ -1,7 +1,7 @@
-// Package results is what a run of the benchmarks has found.
+// Package results has the results of a run of the benchmarks.
 package results
 
-// Run is one run of everything.
+// Run is one run of the benchmarks.
 type Run struct {
 	Date      string            `json:"date"` // RFC 3339
 	Machine   Machine           `json:"machine"`
@@ -11,7 +11,7 @@ type Run struct {
 	Scenarios []Scenario        `json:"scenarios"`
 }
 
-// Machine is where it ran.
+// Machine describes the machine of a run.
 type Machine struct {
 	CPU    string `json:"cpu"`
 	Cores  int    `json:"cores"`
@@ -19,7 +19,7 @@ type Machine struct {
 	System string `json:"system"` // name and release of the kernel
 }
 
-// Scenario is one table.
+// Scenario is one table: metrics are its columns, subjects its rows.
 type Scenario struct {
 	ID      string   `json:"id"` // "calls-pinned", "replay-100000"
 	Title   string   `json:"title"`
@@ -33,7 +33,7 @@ type Metric struct {
 	Key   string `json:"key"`   // "calls/s"
 	Title string `json:"title"` // of the column, with the unit
 	Less  bool   `json:"less"`  // less is better
-	Plain bool   `json:"plain"` // no ratio is given
+	Plain bool   `json:"plain"` // has no ratios
 }
 
 // Row is one subject.
@@ -43,8 +43,8 @@ type Row struct {
 	Values  map[string]Value `json:"values"` // by the metric's key
 }
 
-// Value is the median over the rounds. Ratio is the median of the rounds' ratios to the base in the same round, turned so that above 1 is
-// better also where less is; 0: there is none.
+// Value has the median over the rounds. Ratio is the median of the rounds' ratios to the base in the same round; above 1 is better, also
+// for metrics of which less is better; 0: there is no ratio.
 type Value struct {
 	Median float64   `json:"median"`
 	Rounds []float64 `json:"rounds,omitempty"` // the value of each round

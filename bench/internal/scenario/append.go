@@ -14,20 +14,20 @@ import (
 	"github.com/rejoin-mcp/rejoin/eventstore"
 )
 
-// The stores that append measures. They are no subjects: they serve nobody.
+// The stores that append measures. They are not subjects: they are not servers.
 const (
 	ownStore   = "rejoin-eventstore"
 	gosdkStore = "gosdk-eventstore"
 )
 
-// appends are stores that are full.
+// appends measures appends to stores that are full.
 func appends() []Scenario {
 	return []Scenario{{
 		ID:    "append",
 		Title: "One event for a store at its limit",
-		Text: "The stores alone, without a server: events of 127 bytes are appended to one running stream of a store that is at its limit, beside streams of finished calls in the same " +
-			"session. In rejoin's eventstore.Memory these hold an event each that may still be asked for, and the running stream's acknowledged events make room; go-sdk's " +
-			"MemoryEventStore has emptied them before, and the running stream's oldest event makes room. mcp-go's store has no limit.",
+		Text: "The stores alone, without a server. Events of 127 bytes are appended to one running stream of a store that is at its limit; the same session also has " +
+			"streams of finished calls. In rejoin's eventstore.Memory each of these holds an event that a client may still fetch, and the running stream's acknowledged " +
+			"events make room. go-sdk's MemoryEventStore has emptied them before, and the running stream's oldest event makes room. mcp-go's store has no limit.",
 		Metrics: []results.Metric{
 			{Key: "none", Title: "ns, 0 finished", Less: true},
 			{Key: "some", Title: "ns, 1,000 finished", Less: true},
@@ -51,7 +51,7 @@ func appends() []Scenario {
 type appendJob struct {
 	Store      string
 	Some, Many int           // finished streams
-	Time       time.Duration // of each measurement, at least
+	Time       time.Duration // the least duration of each measurement
 }
 
 var _ = proc.Work(func(ctx context.Context, j appendJob) (map[string]float64, error) {
@@ -79,14 +79,14 @@ var _ = proc.Work(func(ctx context.Context, j appendJob) (map[string]float64, er
 
 type timing struct{ ns, allocs, bytes float64 }
 
-// timed repeats for at least so long.
+// timed repeats one until least has passed, and returns what one repetition costs.
 func timed(ctx context.Context, one func() error, least time.Duration) (timing, error) {
 	runtime.GC()
 	var before, after runtime.MemStats
 	runtime.ReadMemStats(&before)
 	began := time.Now()
 	n, took := 0, time.Duration(0)
-	for batch := 32; took < least; batch = min(2*batch, 1<<14) { // a look at the clock costs as much as an append
+	for batch := 32; took < least; batch = min(2*batch, 1<<14) { // reading the clock costs as much as an append
 		if ctx.Err() != nil {
 			return timing{}, ctx.Err()
 		}
@@ -105,13 +105,13 @@ func timed(ctx context.Context, one func() error, least time.Duration) (timing, 
 	}, nil
 }
 
-// What a store holds besides finished streams: the events of the running one.
+// liveEvents is how many events of the running stream a store holds.
 const liveEvents = 8
 
 func eventData() []byte { return make([]byte, 127) }
 
-// fullOwn is an append to rejoin's store, with n finished streams. The same store is filled twice: without a limit, to see what it takes, and
-// with that limit.
+// fullOwn returns an append to rejoin's store, which is full and has n finished streams. It fills a store without a limit to learn how many
+// bytes that takes, and then one with this limit.
 func fullOwn(ctx context.Context, n int) (func() error, error) {
 	boundless, _, err := fillOwn(ctx, eventstore.MemoryConfig{SessionBytes: -1, TotalBytes: -1}, n)
 	if err != nil {
@@ -161,7 +161,7 @@ func fillOwn(ctx context.Context, cfg eventstore.MemoryConfig, n int) (*eventsto
 	return s, live, nil
 }
 
-// fullGosdk is an append to go-sdk's store.
+// fullGosdk returns an append to go-sdk's store, which is full and has n finished streams.
 func fullGosdk(ctx context.Context, n int) (func() error, error) {
 	s := mcp.NewMemoryEventStore(nil)
 	data := eventData()
@@ -174,7 +174,7 @@ func fullGosdk(ctx context.Context, n int) (func() error, error) {
 			return nil, err
 		}
 	}
-	s.SetMaxBytes(1) // empties them
+	s.SetMaxBytes(1) // removes their events
 	s.SetMaxBytes(liveEvents * len(data))
 	if err := s.Open(ctx, "session", "live"); err != nil {
 		return nil, err

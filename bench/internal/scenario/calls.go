@@ -27,16 +27,16 @@ var callMetrics = []results.Metric{
 	{Key: "sent", Title: "B sent/call", Less: true},
 }
 
-const callsText = "16 clients, each with a session and a connection of its own, call the tool `echo` and wait for the answer before they call again: 0.15 s that do " +
-	"not count, then 0.5 s that do. Every call has a text of its own, which the answer must have."
+const callsText = "16 clients, each with a session and a connection of its own, call the tool `echo` and wait for the answer before they call again. After 0.15 s of " +
+	"warm-up, 0.5 s are measured. Every call has a text of its own, which the answer must contain."
 
-// calls are plain tool calls.
+// calls measures plain tool calls.
 func calls() []Scenario {
 	return []Scenario{
 		{
 			ID:      "calls-pinned",
 			Title:   "tools/call, 16 clients, a core for the server",
-			Text:    callsText + " The server has one CPU (GOMAXPROCS=1), the load another, so that the rate is what one core can serve.",
+			Text:    callsText + " The server has one CPU (GOMAXPROCS=1), the load another, so the rate is what one core can serve.",
 			Metrics: callMetrics,
 			Subjects: []string{
 				"bare-json", "null", "rejoin-json", "rejoin-chi", "rejoin-echo", "rejoin-gin",
@@ -54,7 +54,7 @@ func calls() []Scenario {
 		{
 			ID:      "calls-shared",
 			Title:   "tools/call, 16 clients, all on two cores",
-			Text:    callsText + " Server and load share all cores, as they like.",
+			Text:    callsText + " Server and load share all cores.",
 			Metrics: callMetrics,
 			Subjects: []string{
 				"bare-json", "rejoin-json", "gosdk-json", "rejoin-gosdk-json", "mcpgo-json", "rejoin-mcpgo-json",
@@ -108,10 +108,7 @@ func (j callsJob) run(ctx context.Context) (map[string]float64, error) {
 	if _, _, err := callAll(callers, j.Warm); err != nil {
 		return nil, fmt.Errorf("warming up: %w", err)
 	}
-	if _, err := ctl.Sample(true); err != nil {
-		return nil, err
-	}
-	before, err := ctl.Sample(false)
+	before, err := ctl.SampleBefore()
 	if err != nil {
 		return nil, err
 	}
@@ -133,8 +130,8 @@ func (j callsJob) run(ctx context.Context) (map[string]float64, error) {
 	}, nil
 }
 
-// callAll lets all callers call for some time, at least once each. It returns how long it took until the last answer, and how long each
-// call did.
+// callAll lets all callers make calls until d is over, at least one each. It returns the time until the last answer, and the time of each
+// call.
 func callAll(callers []caller, d time.Duration) (time.Duration, []time.Duration, error) {
 	times := make([][]time.Duration, len(callers))
 	errs := make([]error, len(callers))
@@ -150,15 +147,15 @@ func callAll(callers []caller, d time.Duration) (time.Duration, []time.Duration,
 	return time.Since(began), slices.Concat(times...), errors.Join(errs...)
 }
 
-// callText is the argument of the calls, and what their answer must have.
+// callText is in the arguments of the calls, and must be in their answers.
 const callText = `"text":"the text of call %d, to be given back"`
 
-// answerTo is what the answer to the numbered call must have.
+// answerTo returns the two texts that the answer to a call must contain.
 func answerTo(number int) [2]load.Template {
 	return [2]load.Template{load.NewTemplate(fmt.Appendf(nil, `"id":%d`, number)), load.NewTemplate(fmt.Appendf(nil, callText, number))}
 }
 
-// caller makes the calls of one connection. Each has a number of its own, which is its id, its progress token, and in its text.
+// caller makes calls over one connection. Each call has a number of its own, which is its id and its progress token, and is in its text.
 type caller struct {
 	conn    *load.Conn
 	number  int
@@ -175,7 +172,7 @@ func newCaller(c *load.Conn, session string, first int) caller {
 	}
 }
 
-// until calls until the time is up, and appends how long each call took.
+// until makes calls until end, and appends the time of each call to times.
 func (c *caller) until(end time.Time, times []time.Duration) ([]time.Duration, error) {
 	for now := time.Now(); ; {
 		if err := c.call(); err != nil {
@@ -213,7 +210,7 @@ func (c *caller) call() error {
 	return nil
 }
 
-// quantile is that of sorted values; 0 of none.
+// quantile is a quantile of sorted values; 0 if there are none.
 func quantile(sorted []time.Duration, q float64) time.Duration {
 	if len(sorted) == 0 {
 		return 0

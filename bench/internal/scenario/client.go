@@ -15,12 +15,12 @@ import (
 	"github.com/rejoin-mcp/rejoin/bench/internal/proc"
 )
 
-// target is the server that a job of a loading process is about.
+// target is the server that a loading process loads: its addresses.
 type target struct{ Addr, Admin string }
 
 func targetOf(s *proc.Server) target { return target{Addr: s.Addr, Admin: s.Admin} }
 
-// dial connects until ctx ends: then whatever is under way on the connection fails.
+// dial connects to the server. When ctx ends, the connection is closed, and what is under way on it fails.
 func (t target) dial(ctx context.Context) (c *load.Conn, hangUp func(), err error) {
 	if c, err = load.Dial(t.Addr); err != nil {
 		return nil, nil, err
@@ -32,7 +32,7 @@ func (t target) dial(ctx context.Context) (c *load.Conn, hangUp func(), err erro
 	}, nil
 }
 
-// each does n things, shared out among workers that have a connection each, which is closed in the end. Worker w does w, w+workers, ….
+// each calls do for 0 … n-1, in several workers. Each worker has a connection, which is closed at the end; worker w does w, w+workers, ….
 func (t target) each(ctx context.Context, n, workers int, do func(c *load.Conn, i int) error) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
@@ -87,18 +87,18 @@ func start(c *load.Conn, raw []byte) error {
 	return errors.Join(fmt.Errorf("no stream, but status %d: %.200s", h.Status, bytes.TrimSpace(body)), err)
 }
 
-// trace is what a client has seen of a call's stream, over all connections.
+// trace is what a client has read of a call's stream, over all connections.
 type trace struct {
 	first, last string // event ids
 	primed      bool   // the first id came without a message
 	progress    int    // of the last notification
 	events      int    // notifications
 	answer      bool
-	each        func(load.Event) // nil: not wanted
+	each        func(load.Event) // called for each message, if it is not nil
 }
 
-// read reads to the end of the response, or until enough says so. The notifications must come in order, each at most once, and the
-// answer must be a text.
+// read reads to the end of the response, or until enough returns true. The notifications must come in order, each at most once, and the
+// answer to the call id must contain text.
 func (s *trace) read(c *load.Conn, id int, text string, enough func() bool) error {
 	for enough == nil || !enough() {
 		e, err := c.Next()
@@ -123,7 +123,7 @@ func (s *trace) take(e load.Event, id int, text string) error {
 		s.last = e.ID
 	}
 	switch {
-	case len(e.Data) == 0: // a primer, or a time to come back
+	case len(e.Data) == 0: // a primer or a retry
 		return nil
 	case s.answer:
 		return fmt.Errorf("after the answer: %.200s", e.Data)
@@ -147,7 +147,7 @@ func (s *trace) take(e load.Event, id int, text string) error {
 
 func isProgress(data []byte) bool { return bytes.Contains(data, []byte(`"notifications/progress"`)) }
 
-// progress finds the number without decoding all of it: the load must not be slower than a server.
+// progress finds the number without decoding the whole message: the load must not be slower than a server.
 func progress(data []byte) (int, error) {
 	_, after, ok := bytes.Cut(data, []byte(`"progress":`))
 	if !ok {
@@ -161,8 +161,8 @@ func isAnswer(data []byte, id int, text string) bool {
 	return bytes.Contains(data, fmt.Appendf(nil, `"id":%d`, id)) && bytes.Contains(data, fmt.Appendf(nil, `"text":%q`, text))
 }
 
-// settled waits until the server has at least so many goroutines, and their number has stopped changing. So much at least is known of
-// every server: what was asked for is under way, and what was let go is gone.
+// settled waits until the number of the server's goroutines is least or more, and no longer changes. This works with every server: by then
+// it has started what was asked for, and connections that have ended are gone.
 func settled(ctx context.Context, ctl *proc.Control, least int) error {
 	for last, same := -1, 0; same < 4; {
 		s, err := ctl.Sample(false)

@@ -13,8 +13,8 @@ import (
 	"github.com/rejoin-mcp/rejoin/bench/internal/subject"
 )
 
-// quickly is which subjects of each scenario are tried, besides their bases: rejoin's own, and one of another kind where that is treated in
-// another way. Whether every subject works, package subject tests.
+// quickly lists the subjects with which each scenario is tried, besides their bases: rejoin's own, and one of another kind if the scenario
+// treats it differently. Package subject tests all subjects.
 var quickly = map[string][]string{
 	"calls-pinned":  {"rejoin-json", "rejoin-chi", "gosdk-json-raw"},
 	"calls-shared":  {"rejoin-sse", "mcpgo-sse-store"},
@@ -22,7 +22,7 @@ var quickly = map[string][]string{
 	"sessions":      {"rejoin-json"},
 	"burst-1":       {"rejoin-sse", "mcpgo-sse"},
 	"burst-8":       {"rejoin-sse"},
-	"replay-1000":   {"rejoin-sse", "mcpgo-sse-store"}, // that one sends no primer and cannot close: it is replayed from its first notification
+	"replay-1000":   {"rejoin-sse", "mcpgo-sse-store"}, // mcp-go sends no primer and cannot close: it is replayed from its first notification
 	"replay-100000": {"gosdk-sse-store"},
 	"replay-first":  {"rejoin-sse"},
 	"memory-idle":   {"rejoin-sse", "rejoin-json"},
@@ -33,8 +33,8 @@ var quickly = map[string][]string{
 	"append":        {ownStore},
 }
 
-// counted is what must be found of rejoin's own, whatever the machine: a session needs no goroutine, a parked call its tool's, a hanging
-// request two more of net/http; each parked call is answered once; a store at its limit makes no garbage.
+// counted has values of rejoin's own subjects that are the same on every machine: a session needs no goroutine, a parked call one, a request
+// that is not answered two more; each parked call is answered once; an append to a full store allocates nothing.
 var counted = map[string]map[string]float64{
 	"memory-idle":   {"goroutines": 0},
 	"memory-get":    {"goroutines": 2},
@@ -46,10 +46,10 @@ var counted = map[string]map[string]float64{
 	"burst-8":       {"lost": 0},
 }
 
-// positive are values of which there must be some, whoever it is of.
+// positive are metrics that must be above 0 for every subject.
 var positive = []string{"calls/s", "cycles/s", "cycles/s idle", "events/s", "polls/s", "all", "first", "few", "many", "tail", "none", "some", "p50", "p99"}
 
-// Whatever is measured must come about; how fast, a test cannot say. The limit is for a machine that has stopped.
+// Each scenario runs, and has all its values. A test cannot say how large they must be. The time limit is far beyond what a run takes.
 func TestEveryScenarioRuns(t *testing.T) {
 	t.Parallel()
 	all := All()
@@ -77,7 +77,7 @@ func TestEveryScenarioRuns(t *testing.T) {
 					if want, ok := counted[s.ID][key]; ok && strings.HasPrefix(row.Subject, "rejoin-") {
 						require.InDelta(t, want, v.Median, 0.4, "%s, %s", row.Subject, key)
 					}
-					if key == "lost" && !strings.HasPrefix(row.Subject, "mcpgo-") { // of which it is known that it loses some
+					if key == "lost" && !strings.HasPrefix(row.Subject, "mcpgo-") { // mcp-go is known to lose some
 						require.Zero(t, v.Median, "%s lost some", row.Subject)
 					}
 				}

@@ -13,11 +13,11 @@ import (
 	"github.com/rejoin-mcp/rejoin/bench/internal/load"
 )
 
-// script is a server, on a real socket, that answers a call with what it was told, whatever is right. A part is the number of a
-// progress, "answer", or "close", which ends the response before it has the answer; ids are positions.
+// script is a server on a real socket that answers a call with the given parts, right or wrong. A part is the number of a progress
+// notification, "answer", or "close", which ends the response before the answer. Event ids are positions.
 type script struct {
 	parts  []string
-	resume func(after int) []string // nil: what follows
+	resume func(after int) []string // what a GET is answered with; nil: the parts that follow
 }
 
 func (s *script) ServeHTTP(w http.ResponseWriter, r *http.Request) {
@@ -52,7 +52,7 @@ func scripted(t *testing.T, s *script) target {
 	return target{Addr: strings.TrimPrefix(server.URL, "http://")}
 }
 
-// A call is recorded however often its response ends before the answer, and a missing notification is found.
+// A call is recorded, also if its response ends several times before the answer, and a missing notification is found.
 func TestRecord(t *testing.T) {
 	s, err := scripted(t, &script{parts: strings.Fields("close 1 2 close 3 close answer")}).record(t.Context(), "s", 1, 3, true)
 	require.NoError(t, err)
@@ -102,7 +102,7 @@ func TestReplayIsChecked(t *testing.T) {
 	}
 }
 
-// A burst counts what arrives, and does without an answer in no case.
+// A burst counts what arrives, and fails without an answer.
 func TestBurstCounts(t *testing.T) {
 	j := burstJob{target: scripted(t, &script{parts: strings.Fields("1 3 answer")})}
 	_, got, err := j.burst(t.Context(), []string{"s"}, 3)
@@ -114,7 +114,7 @@ func TestBurstCounts(t *testing.T) {
 	require.ErrorContains(t, err, "no answer after 3 events")
 }
 
-// A call that is answered at once was not parked.
+// A call that is answered at once is not parked.
 func TestParkNeedsAClose(t *testing.T) {
 	for parts, fault := range map[string]string{"close": "", "answer": "not let go"} {
 		at := scripted(t, &script{parts: []string{parts}})

@@ -6,8 +6,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// needFiles makes room for n open connections in this process. The serving process has the same limit, and raises it by itself, as every
-// Go program does.
+// needFiles raises this process's limit of open files so that it can have n connections. The serving process has the same hard limit, and
+// raises its soft limit itself, as every Go program does.
 func needFiles(n int) error {
 	var l unix.Rlimit
 	if err := unix.Getrlimit(unix.RLIMIT_NOFILE, &l); err != nil {
@@ -23,7 +23,7 @@ func needFiles(n int) error {
 	return nil
 }
 
-// room is a limit that allows n connections, and what else a process has open.
+// room is a limit for n connections and the other files of a process.
 func room(l unix.Rlimit, n int) (unix.Rlimit, error) {
 	const others = 200
 	want := uint64(n + others)

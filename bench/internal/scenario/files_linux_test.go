@@ -7,7 +7,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// The limit of open files is raised where it must and may be, and else the error says what is missing.
+// The limit of open files is raised if it must be and can be. Otherwise the error says what is missing.
 func TestRoomForConnections(t *testing.T) {
 	for _, test := range []struct {
 		soft, hard, want uint64

@@ -17,13 +17,13 @@ import (
 	"github.com/rejoin-mcp/rejoin/bench/internal/subject"
 )
 
-// handlers are tool calls without net/http around the handler.
+// handlers measures tool calls without net/http around the handler.
 func handlers() []Scenario {
 	return []Scenario{{
 		ID:    "handler",
 		Title: "tools/call, the handler alone",
-		Text: "One `tools/call` of `echo` after the other goes to the handler itself, with a `ResponseWriter` that costs nothing, in a process of its own with one CPU: " +
-			"what is left is what the library does. What making the request costs is measured with an empty handler, and subtracted. Every answer is compared.",
+		Text: "Calls (`tools/call` of `echo`) go to the handler itself, one after the other, with a `ResponseWriter` that costs nothing, in a process of its own with one " +
+			"CPU. So only the library's work is measured. The cost of making the request is measured with an empty handler, and subtracted. Every answer is compared.",
 		Metrics: []results.Metric{
 			{Key: "ns", Title: "ns/call", Less: true},
 			{Key: "allocs", Title: "allocs/call", Less: true},
@@ -93,7 +93,7 @@ type direct struct {
 	r       bytes.Reader
 }
 
-// newDirect opens a session.
+// newDirect opens a session with the handler.
 func newDirect(h http.Handler) (*direct, error) {
 	d := &direct{handler: h, number: load.Number, check: true, w: cheapWriter{header: http.Header{}}}
 	d.header = http.Header{
@@ -120,7 +120,7 @@ func newDirect(h http.Handler) (*direct, error) {
 	return d, nil
 }
 
-// serve lets the handler serve one request, which is as net/http would make it.
+// serve calls the handler with one request, which has the fields that net/http's server sets.
 func (d *direct) serve(body []byte) error {
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
@@ -152,7 +152,7 @@ func (d *direct) call() error {
 	return nil
 }
 
-// cost is that of one call.
+// cost is the cost of one call.
 type cost struct{ ns, allocs, bytes float64 }
 
 func (d *direct) measure(warm, count int) (cost, error) {
@@ -176,7 +176,7 @@ func (d *direct) measure(warm, count int) (cost, error) {
 	return cost{float64(took.Nanoseconds()) / n, float64(after.Mallocs-before.Mallocs) / n, float64(after.TotalAlloc-before.TotalAlloc) / n}, nil
 }
 
-// cheapWriter keeps what it is given until the next request. It can do all that net/http's own can which is asked for here.
+// cheapWriter keeps what was written until the next request. It has all methods of net/http's own writer that the subjects use.
 type cheapWriter struct {
 	header http.Header
 	status int
@@ -189,44 +189,44 @@ func (w *cheapWriter) reset() {
 	w.body = w.body[:0]
 }
 
-// Header is that of an http.ResponseWriter.
+// Header implements http.ResponseWriter.
 func (w *cheapWriter) Header() http.Header { return w.header }
 
-// WriteHeader is that of an http.ResponseWriter.
+// WriteHeader implements http.ResponseWriter.
 func (w *cheapWriter) WriteHeader(status int) {
 	if w.status == 0 {
 		w.status = status
 	}
 }
 
-// Write is that of an http.ResponseWriter.
+// Write implements http.ResponseWriter.
 func (w *cheapWriter) Write(p []byte) (int, error) {
 	w.WriteHeader(http.StatusOK)
 	w.body = append(w.body, p...)
 	return len(p), nil
 }
 
-// WriteString is that of an io.StringWriter.
+// WriteString implements io.StringWriter.
 func (w *cheapWriter) WriteString(s string) (int, error) {
 	w.WriteHeader(http.StatusOK)
 	w.body = append(w.body, s...)
 	return len(s), nil
 }
 
-// Flush is that of an http.Flusher.
+// Flush implements http.Flusher.
 func (w *cheapWriter) Flush() { w.WriteHeader(http.StatusOK) }
 
-// FlushError is what an http.ResponseController looks for first.
+// FlushError is what http.ResponseController prefers to Flush.
 func (w *cheapWriter) FlushError() error {
 	w.Flush()
 	return nil
 }
 
-// SetReadDeadline is what an http.ResponseController looks for.
+// SetReadDeadline is for http.ResponseController.
 func (w *cheapWriter) SetReadDeadline(time.Time) error { return nil }
 
-// SetWriteDeadline is what an http.ResponseController looks for.
+// SetWriteDeadline is for http.ResponseController.
 func (w *cheapWriter) SetWriteDeadline(time.Time) error { return nil }
 
-// EnableFullDuplex is what an http.ResponseController looks for.
+// EnableFullDuplex is for http.ResponseController.
 func (w *cheapWriter) EnableFullDuplex() error { return nil }

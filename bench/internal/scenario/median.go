@@ -6,7 +6,7 @@ import (
 	"github.com/rejoin-mcp/rejoin/bench/internal/results"
 )
 
-// median is the middle one, or the mean of the two in the middle; 0 of none. It sorts what it is given.
+// median is the median of values, or 0 if there are none. It sorts them.
 func median(values []float64) float64 {
 	slices.Sort(values)
 	n := len(values)
@@ -22,7 +22,7 @@ func median(values []float64) float64 {
 // round has the values of each subject in one round.
 type round map[string]map[string]float64
 
-// row sums up the rounds for one subject.
+// row summarizes the rounds for one subject.
 func row(metrics []results.Metric, rounds []round, subject, base string) results.Row {
 	r := results.Row{Subject: subject, Base: base, Values: map[string]results.Value{}}
 	for _, m := range metrics {
@@ -46,7 +46,6 @@ func row(metrics []results.Metric, rounds []round, subject, base string) results
 		if len(all) == 0 {
 			continue
 		}
-		v.Rounds = slices.Clone(all)
 		v.Rounds = slices.Clone(all)
 		v.Median = median(all)
 		v.Ratio = median(slices.Clone(v.Ratios))

@@ -15,7 +15,7 @@ func TestMedian(t *testing.T) {
 	require.InDelta(t, 5, median([]float64{100, 5, 1}), 0)
 }
 
-// The second round was slow for all: ratios of medians would mix the rounds.
+// The second round was slow for all subjects. Ratios of medians would compare values of different rounds.
 func TestRatiosAreWithinARound(t *testing.T) {
 	metrics := []results.Metric{{Key: "rate"}, {Key: "cost", Less: true}, {Key: "plain", Plain: true}, {Key: "lost", Less: true}, {Key: "absent"}}
 	rounds := []round{
@@ -27,7 +27,7 @@ func TestRatiosAreWithinARound(t *testing.T) {
 		"rate":  {Median: 50, Rounds: []float64{200, 30, 50}, Ratio: 2, Ratios: []float64{2, 3, 0.5}},
 		"cost":  {Median: 4, Rounds: []float64{2, 5, 4}, Ratio: 0.5, Ratios: []float64{0.5, 2, 0.25}},
 		"plain": {Median: 6, Rounds: []float64{5, 6, 7}},
-		"lost":  {Median: 0, Rounds: []float64{0, 3, 0}}, // nothing can be divided by nothing
+		"lost":  {Median: 0, Rounds: []float64{0, 3, 0}}, // no ratios: 0 cannot be divided by 0
 	}}, row(metrics, rounds, "own", "base"))
 }
 

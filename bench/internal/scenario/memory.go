@@ -13,15 +13,15 @@ import (
 	"github.com/rejoin-mcp/rejoin/bench/internal/subject"
 )
 
-// callsPerSession is how many calls wait in one session, the same for all subjects.
+// callsPerSession is how many calls wait in one session, for all subjects.
 const callsPerSession = 10
 
-// released is what the tool that waits answers.
+// released is the answer of the tool "hold".
 const released = "released"
 
-// memories are what a server holds for those that do nothing.
+// memories measures what a server holds for sessions, streams and calls in which nothing happens.
 func memories() []Scenario {
-	const collected = "Live bytes after a collection, over those before, for each; the resident set after the collector has given back what it could. "
+	const collected = "Live bytes after a collection minus those before, for each; the resident set after the collector has returned what it could. "
 	held := []results.Metric{
 		{Key: "heap", Title: "heap B", Less: true},
 		{Key: "objects", Title: "objects", Less: true, Plain: true},
@@ -40,19 +40,19 @@ func memories() []Scenario {
 		}
 	}
 	return []Scenario{
-		kind("idle", "10,000 idle sessions", "After initialize and initialized, over 8 connections; then again after one call of each.", 10_000, 100,
+		kind("idle", "10,000 idle sessions", "After initialize and initialized, over 8 connections; then again after one call of each session.", 10_000, 100,
 			[]results.Metric{
 				{Key: "called", Title: "heap B after a call", Less: true},
 				{Key: "called-rss", Title: "RSS B after a call", Less: true},
 			}, "bare-json", "bare-sse-store", "gosdk-json", "gosdk-sse-store", "mcpgo-json", "mcpgo-sse-store", "rejoin-json", "rejoin-sse", "rejoin-gosdk-sse",
 			"rejoin-mcpgo-sse"),
-		kind("get", "5,000 hanging GETs", "Each session has one open stream, over a connection of its own. What the sessions cost is not in it.", 5000, 50, nil,
+		kind("get", "5,000 hanging GETs", "Each session has one connected stream, over a connection of its own. The cost of the sessions is not included.", 5000, 50, nil,
 			"bare-sse-store", "gosdk-sse", "gosdk-sse-store", "mcpgo-sse", "mcpgo-sse-store", "rejoin-sse", "rejoin-gosdk-sse", "rejoin-mcpgo-sse"),
-		kind("post", "5,000 hanging POSTs", fmt.Sprintf("A tool runs for each, its stream is open; %d calls in each session, a connection for each call. What the sessions cost is "+
-			"not in it. In the end every call must be answered.", callsPerSession), 5000, 50, nil,
+		kind("post", "5,000 hanging POSTs", fmt.Sprintf("A tool runs for each, and its stream is connected; %d calls in each session, a connection for each call. The cost of the "+
+			"sessions is not included. At the end every call must be answered.", callsPerSession), 5000, 50, nil,
 			"bare-sse-store", "gosdk-sse", "gosdk-sse-store", "mcpgo-sse", "mcpgo-sse-store", "rejoin-sse", "rejoin-gosdk-sse", "rejoin-mcpgo-sse"),
-		kind("parked", "5,000 parked calls", fmt.Sprintf("The tool has let its client go and still runs, the response has ended, and the client's connection is gone; %d calls in each "+
-			"session. What the sessions cost is not in it. In the end all are answered, with nobody there, and 50 clients come back for their answers, which must be there.",
+		kind("parked", "5,000 parked calls", fmt.Sprintf("The tool has disconnected its client and still runs, the response has ended, and the client's connection is closed; %d calls in "+
+			"each session. The cost of the sessions is not included. At the end all calls are answered while no client is connected; then 50 clients poll, and must get their answers.",
 			callsPerSession), 5000, 60,
 			[]results.Metric{
 				{Key: "answered", Title: "heap B once answered", Less: true},
@@ -112,7 +112,7 @@ type memory struct {
 	values   map[string]float64
 }
 
-// measure samples the server once it has come to rest with so many goroutines more than before.
+// measure waits until the server has at least so many goroutines more than at the base, and samples it.
 func (m *memory) measure(ctx context.Context, goroutines int) (proc.Sample, error) {
 	if err := settled(ctx, m.ctl, m.base.Goroutines+goroutines); err != nil {
 		return proc.Sample{}, err
@@ -120,19 +120,19 @@ func (m *memory) measure(ctx context.Context, goroutines int) (proc.Sample, erro
 	return m.ctl.Sample(true)
 }
 
-func (m *memory) share(now, base int64) float64 { return float64(now-base) / float64(m.Units) }
+func (m *memory) perUnit(now, base int64) float64 { return float64(now-base) / float64(m.Units) }
 
-// held notes what the server holds over the base.
-func (m *memory) held(s proc.Sample) {
-	m.values["heap"] = m.share(s.Heap, m.base.Heap)
-	m.values["objects"] = m.share(s.Objects, m.base.Objects)
-	m.values["stack"] = m.share(s.Stack, m.base.Stack)
-	m.values["rss"] = m.share(s.RSS, m.base.RSS)
-	m.values["goroutines"] = m.share(int64(s.Goroutines), int64(m.base.Goroutines))
+// note records what the server holds, less what it held at the base, for each unit.
+func (m *memory) note(s proc.Sample) {
+	m.values["heap"] = m.perUnit(s.Heap, m.base.Heap)
+	m.values["objects"] = m.perUnit(s.Objects, m.base.Objects)
+	m.values["stack"] = m.perUnit(s.Stack, m.base.Stack)
+	m.values["rss"] = m.perUnit(s.RSS, m.base.RSS)
+	m.values["goroutines"] = m.perUnit(int64(s.Goroutines), int64(m.base.Goroutines))
 }
 
-// stand opens the sessions, calls once so that pools and code stand too, and takes the base.
-func (m *memory) stand(ctx context.Context, sessions int) (err error) {
+// prepare opens the sessions and takes the base.
+func (m *memory) prepare(ctx context.Context, sessions int) (err error) {
 	if m.sessions, err = m.open(ctx, sessions); err != nil {
 		return err
 	}
@@ -140,9 +140,9 @@ func (m *memory) stand(ctx context.Context, sessions int) (err error) {
 	return err
 }
 
-// idle opens sessions, and calls once in each.
+// idle measures idle sessions, before and after one call in each.
 func (m *memory) idle(ctx context.Context) error {
-	if err := m.stand(ctx, 1); err != nil {
+	if err := m.prepare(ctx, 1); err != nil {
 		return err
 	}
 	sessions, err := m.open(ctx, m.Units)
@@ -153,7 +153,7 @@ func (m *memory) idle(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	m.held(s)
+	m.note(s)
 	err = m.each(ctx, m.Units, 8, func(c *load.Conn, i int) error {
 		return answered(c, load.Post(sessions[i], load.Call(1, subject.Echo, `{"text":"hello"}`)), 1, "hello")
 	})
@@ -163,12 +163,12 @@ func (m *memory) idle(ctx context.Context) error {
 	if s, err = m.measure(ctx, 0); err != nil {
 		return err
 	}
-	m.values["called"] = m.share(s.Heap, m.base.Heap)
-	m.values["called-rss"] = m.share(s.RSS, m.base.RSS)
+	m.values["called"] = m.perUnit(s.Heap, m.base.Heap)
+	m.values["called-rss"] = m.perUnit(s.RSS, m.base.RSS)
 	return nil
 }
 
-// answered sends a request and reads its answer, in either form.
+// answered sends a request and checks its answer, which is JSON or a stream.
 func answered(c *load.Conn, raw []byte, id int, text string) error {
 	if err := c.Send(raw); err != nil {
 		return err
@@ -188,17 +188,17 @@ func readAnswer(c *load.Conn, id int, text string) error {
 	return err
 }
 
-// hang is a request that is not answered for now.
-type hang struct {
+// pending is a kind of request that is not answered until the gate is open.
+type pending struct {
 	sessions int // how many are needed
 	raw      func(unit int) []byte
-	began    func(c *load.Conn) error           // waits for the beginning of the answer, if there is one
+	began    func(c *load.Conn) error           // reads the head of the answer, if it comes before the gate is open
 	finish   func(c *load.Conn, unit int) error // after the gate has opened
 }
 
-// listen is the standalone stream: a session has one.
-func (m *memory) listen() hang {
-	return hang{
+// listen is a GET of the standalone stream, of which a session has one.
+func (m *memory) listen() pending {
+	return pending{
 		sessions: m.Units,
 		raw:      func(i int) []byte { return load.Get(m.sessions[i], "") },
 		began: func(c *load.Conn) error {
@@ -212,9 +212,9 @@ func (m *memory) listen() hang {
 	}
 }
 
-// wait is a call that runs. Not every server sends a head before there is an event.
-func (m *memory) wait() hang {
-	return hang{
+// wait is a call that runs. Not every server sends a head before the first event.
+func (m *memory) wait() pending {
+	return pending{
 		sessions: (m.Units + callsPerSession - 1) / callsPerSession,
 		raw:      m.hold(false),
 		began:    func(*load.Conn) error { return nil },
@@ -222,18 +222,18 @@ func (m *memory) wait() hang {
 	}
 }
 
-func (m *memory) hold(letGo bool) func(unit int) []byte {
+func (m *memory) hold(closes bool) func(unit int) []byte {
 	return func(i int) []byte {
-		return load.Post(m.sessions[i/callsPerSession], load.Call(i+1, subject.Hold, fmt.Sprintf(`{"close":%v}`, letGo)))
+		return load.Post(m.sessions[i/callsPerSession], load.Call(i+1, subject.Hold, fmt.Sprintf(`{"close":%v}`, closes)))
 	}
 }
 
-func (m *memory) hanging(ctx context.Context, what func() hang) error {
+func (m *memory) hanging(ctx context.Context, what func() pending) error {
 	if err := needFiles(m.Units); err != nil {
 		return err
 	}
 	h := what()
-	if err := m.stand(ctx, h.sessions); err != nil {
+	if err := m.prepare(ctx, h.sessions); err != nil {
 		return err
 	}
 	conns := make([]*load.Conn, m.Units)
@@ -255,7 +255,7 @@ func (m *memory) hanging(ctx context.Context, what func() hang) error {
 	if err != nil {
 		return err
 	}
-	m.held(s)
+	m.note(s)
 	if err := m.ctl.OpenGate(); err != nil {
 		return err
 	}
@@ -267,9 +267,9 @@ func (m *memory) hanging(ctx context.Context, what func() hang) error {
 	return ctx.Err()
 }
 
-// parked lets all go, and lets some come back when the answers are there.
+// parked measures calls whose clients were disconnected. When the answers are there, it fetches some of them.
 func (m *memory) parked(ctx context.Context) error {
-	if err := m.stand(ctx, (m.Units+callsPerSession-1)/callsPerSession); err != nil {
+	if err := m.prepare(ctx, (m.Units+callsPerSession-1)/callsPerSession); err != nil {
 		return err
 	}
 	hold := m.hold(true)
@@ -282,19 +282,19 @@ func (m *memory) parked(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	s, err := m.measure(ctx, m.Units) // a tool that waits is a goroutine in each of these servers
+	s, err := m.measure(ctx, m.Units) // a tool that waits is one goroutine in each of these servers
 	if err != nil {
 		return err
 	}
-	m.held(s)
+	m.note(s)
 	if err := m.ctl.OpenGate(); err != nil {
 		return err
 	}
 	if s, err = m.measure(ctx, 0); err != nil {
 		return err
 	}
-	m.values["answered"] = m.share(s.Heap, m.base.Heap)
-	m.values["answered-goroutines"] = m.share(int64(s.Goroutines), int64(m.base.Goroutines))
+	m.values["answered"] = m.perUnit(s.Heap, m.base.Heap)
+	m.values["answered-goroutines"] = m.perUnit(int64(s.Goroutines), int64(m.base.Goroutines))
 	const sample = 50
 	return m.each(ctx, min(sample, m.Units), 4, func(c *load.Conn, k int) error {
 		i := k * m.Units / min(sample, m.Units)
@@ -305,7 +305,7 @@ func (m *memory) parked(ctx context.Context) error {
 	})
 }
 
-// park makes a call whose tool lets its client go, and returns where it is to be resumed.
+// park makes a call whose tool closes its stream, and returns the last event id.
 func park(c *load.Conn, raw []byte, id int, text string) (cursor string, err error) {
 	if err := start(c, raw); err != nil {
 		return "", err

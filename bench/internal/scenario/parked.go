@@ -14,15 +14,15 @@ import (
 	"github.com/rejoin-mcp/rejoin/bench/internal/results"
 )
 
-// parkings are many calls that wait for long while their clients poll.
+// parkings measures many calls that run for long while their clients poll.
 func parkings() []Scenario {
 	return []Scenario{{
 		ID:    "parked-polls",
 		Title: "50,000 parked calls, each polled every 5 s",
-		Text: fmt.Sprintf("The tools have let their clients go; %d calls in each session. For 20 s each call is polled every 5 s with its newest event id, over 64 connections: the "+
-			"server primes the client anew and lets it go after a millisecond (Policy.CloseAfter). Then all tools end at once, and every client polls until it has its answer, and "+
-			"once more with the id of that: nothing may come. `lost` counts answers that did not come, `twice` those that came again. Server and load have a CPU each; the "+
-			"resident set is after a collection, before the polls.", callsPerSession),
+		Text: fmt.Sprintf("The tools have disconnected their clients; %d calls in each session. For 20 s each call is polled every 5 s with its newest event id, over 64 "+
+			"connections. The server sends a new primer and disconnects the client after a millisecond (Policy.CloseAfter). Then all tools end at once. Every client polls until "+
+			"it has its answer, and once more with the id of the answer: nothing may come. `lost` counts answers that did not come, `twice` those that came again. Server and load "+
+			"have a CPU each. The resident set is measured after a collection, before the polls.", callsPerSession),
 		Metrics: []results.Metric{
 			{Key: "parked", Title: "parked", Plain: true},
 			{Key: "polls/s", Title: "polls/s", Plain: true},
@@ -118,7 +118,7 @@ func (p *parking) park(ctx context.Context) (err error) {
 	return nil
 }
 
-// once polls a call once, and reads to the end of the response. The second result is false where nothing is left (204).
+// once polls a call once, and reads to the end of the response. some is false if the answer is 204: nothing is left.
 func (p *parking) once(c *load.Conn, call int) (seen trace, some bool, err error) {
 	if err := c.Send(load.Get(p.session(call), p.cursors[call])); err != nil {
 		return seen, false, err
@@ -140,7 +140,7 @@ func (p *parking) once(c *load.Conn, call int) (seen trace, some bool, err error
 	return seen, true, err
 }
 
-// poll lets every client come back at its times: they are spread evenly.
+// poll lets every client poll at its times, which are spread evenly over the period.
 func (p *parking) poll(ctx context.Context) error {
 	before, err := p.ctl.Sample(false)
 	if err != nil {
@@ -211,7 +211,7 @@ func sleepUntil(ctx context.Context, at time.Time) error {
 	}
 }
 
-// drain lets all tools end, and all clients fetch their answers.
+// drain opens the gate, and lets all clients fetch their answers.
 func (p *parking) drain(ctx context.Context) error {
 	began := time.Now()
 	if err := p.ctl.OpenGate(); err != nil {

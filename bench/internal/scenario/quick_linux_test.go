@@ -16,7 +16,7 @@ import (
 )
 
 func TestAWrongAnswerIsFound(t *testing.T) {
-	_, err := runCalls(t.Context(), &Env{Quick: true}, "liar", proc.AnyCPU, proc.AnyCPU)
+	_, err := runCalls(t.Context(), &Env{Quick: true}, "wrong-answers", proc.AnyCPU, proc.AnyCPU)
 	require.ErrorContains(t, err, `"text":"the text of call 100000001, to be given back"`)
 }
 
@@ -45,7 +45,7 @@ func TestQuantiles(t *testing.T) {
 	require.Equal(t, time.Duration(99), quantile(hundred, 1))
 }
 
-// What making a request costs is no part of what its handler costs.
+// The cost of a handler does not contain the cost of making the request.
 func TestAHandlerIsMeasuredAlone(t *testing.T) {
 	const made = 7
 	var kept [][]byte
@@ -69,7 +69,7 @@ func TestAHandlerIsMeasuredAlone(t *testing.T) {
 }
 
 func TestAHandlerThatAnswersWronglyIsFound(t *testing.T) {
-	h, err := newLiar(subject.Options{})
+	h, err := newWrongAnswers(subject.Options{})
 	require.NoError(t, err)
 	d, err := newDirect(h)
 	require.NoError(t, err)
@@ -79,12 +79,12 @@ func TestAHandlerThatAnswersWronglyIsFound(t *testing.T) {
 	require.ErrorContains(t, d.call(), "no answer")
 }
 
-// Not a scenario of the list: a failing server's words must reach the one who runs it.
+// The error of a server that fails has what the server wrote to stderr.
 func TestAnUnknownSubjectFails(t *testing.T) {
 	s := Scenario{ID: "x", Metrics: []results.Metric{{Key: "calls/s"}}, Subjects: []string{"nobody"}, Run: func(ctx context.Context, env *Env, name string) (map[string]float64, error) {
 		return runCalls(ctx, env, name, env.Server, env.Client)
 	}}
-	_, err := Measure(t.Context(), quiet(), s, everybody, 1)
+	_, err := Measure(t.Context(), quiet(), s, every, 1)
 	require.ErrorContains(t, err, `no subject is named "nobody"`)
 	require.NotErrorIs(t, err, errors.ErrUnsupported)
 }

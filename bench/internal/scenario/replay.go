@@ -11,17 +11,17 @@ import (
 	"github.com/rejoin-mcp/rejoin/bench/internal/subject"
 )
 
-// replays are clients that come back when all is there.
+// replays measures clients that resume a stream when all its events are recorded.
 func replays() []Scenario {
 	var all []Scenario
 	for _, n := range []int{1000, 100_000} {
 		all = append(all, Scenario{
 			ID:    fmt.Sprintf("replay-%d", n),
 			Title: fmt.Sprintf("Replay of %s events", thousands(n)),
-			Text: fmt.Sprintf("A call has sent %s notifications and its answer, which were recorded; where the server can, it had let its client go before. Then a GET with "+
-				"the stream's first event id as Last-Event-ID reads all of them again: the time from the request to the first message, and to the answer. "+
-				"Server and load have a CPU each. Event stores have room for all (1 GiB). The heap is what the store holds before the replay. mcp-go sends no priming "+
-				"event and cannot close a stream: there the first id is the first notification's.", thousands(n)),
+			Text: fmt.Sprintf("A call has sent %s notifications and its answer, which were recorded. If the server can, it disconnected its client before. Then a GET with the "+
+				"stream's first event id as Last-Event-ID reads all of them again. Measured is the time from the request to the first message, and to the answer. "+
+				"Server and load have a CPU each. Event stores have room for all events (1 GiB). The heap is what the store holds before the replay. mcp-go sends no "+
+				"priming event and cannot close a stream: there the first id is that of the first notification.", thousands(n)),
 			Metrics: []results.Metric{
 				{Key: "all", Title: "ms", Less: true},
 				{Key: "first", Title: "first message, ms", Less: true},
@@ -45,8 +45,8 @@ func replays() []Scenario {
 	return append(all, Scenario{
 		ID:    "replay-first",
 		Title: "The first message of a replay, of 10,000 and of 1,000,000 events",
-		Text: "The same, but the client hangs up after the first message: the median of 15 requests, each when the server has noticed the one before. One server keeps both " +
-			"streams, with room for all (4 GiB). The last column is a client that lacks the last 10 of the 1,000,000.",
+		Text: "The same, but the client closes the connection after the first message. The table has the median of 15 requests; each begins when the server has noticed " +
+			"the end of the one before. One server keeps both streams, with room for all events (4 GiB). The last column is a client that lacks the last 10 of the 1,000,000.",
 		Metrics: []results.Metric{
 			{Key: "few", Title: "first of 10,000, ms", Less: true},
 			{Key: "many", Title: "first of 1,000,000, ms", Less: true},
@@ -71,18 +71,18 @@ func thousands(n int) string {
 	return fmt.Sprintf("%s,%03d", thousands(n/1000), n%1000)
 }
 
-// stored is a stream that has ended, all of it recorded.
+// stored is a recorded stream that has ended.
 type stored struct {
 	session string
 	id      int
-	first   string // event id: what comes after it is replayed
-	skipped int    // notifications up to that
+	first   string // the event id after which a replay begins
+	skipped int    // notifications up to and with that event
 	tail    string // the id of the tenth event before the answer; empty if there are fewer
 	events  int
 }
 
-// record makes a call that sends so many notifications, and returns when its answer is recorded.
-func (t target) record(ctx context.Context, session string, id, events int, letGo bool) (stored, error) {
+// record makes a call that sends events notifications, and returns when its answer has come.
+func (t target) record(ctx context.Context, session string, id, events int, closes bool) (stored, error) {
 	s := stored{session: session, id: id, events: events}
 	c, hangUp, err := t.dial(ctx)
 	if err != nil {
@@ -94,7 +94,7 @@ func (t target) record(ctx context.Context, session string, id, events int, letG
 			s.tail = e.ID
 		}
 	}}
-	raw := load.Post(session, load.Call(id, subject.Burst, fmt.Sprintf(`{"n":%d,"close":%v}`, events, letGo)))
+	raw := load.Post(session, load.Call(id, subject.Burst, fmt.Sprintf(`{"n":%d,"close":%v}`, events, closes)))
 	for quiet := 0; !seen.answer; quiet++ {
 		if quiet == 100 {
 			return s, fmt.Errorf("no answer in %d connections after %d events", quiet, seen.events)
@@ -120,7 +120,7 @@ func (t target) record(ctx context.Context, session string, id, events int, letG
 	return s, nil
 }
 
-// replay asks for what follows an event, to the end. first is the time to the first message, all that to the answer.
+// replay reads what follows an event, to the end. first is the time to the first message, all the time to the answer.
 func (t target) replay(ctx context.Context, s stored, after string, skipped int) (first, all time.Duration, err error) {
 	c, hangUp, err := t.dial(ctx)
 	if err != nil {
@@ -210,7 +210,7 @@ func (j replayJob) run(ctx context.Context) (map[string]float64, error) {
 	}, nil
 }
 
-// firstJob is about how long a client waits for the first message.
+// firstJob measures how long a client waits for the first message.
 type firstJob struct {
 	target
 
@@ -241,7 +241,7 @@ func (j firstJob) run(ctx context.Context) (map[string]float64, error) {
 		return nil, err
 	}
 	for i := range 2 * j.Repeat { // in turn
-		t, err := j.glimpse(ctx, streams[i%2])
+		t, err := j.firstMessage(ctx, streams[i%2])
 		if err != nil {
 			return nil, err
 		}
@@ -263,8 +263,8 @@ func (j firstJob) run(ctx context.Context) (map[string]float64, error) {
 	return values, nil
 }
 
-// glimpse asks for everything, and hangs up at the first message.
-func (t target) glimpse(ctx context.Context, s stored) (time.Duration, error) {
+// firstMessage begins a replay of everything, and closes the connection after the first message.
+func (t target) firstMessage(ctx context.Context, s stored) (time.Duration, error) {
 	c, hangUp, err := t.dial(ctx)
 	if err != nil {
 		return 0, err

@@ -12,9 +12,9 @@ import (
 	"github.com/rejoin-mcp/rejoin/bench/internal/subject"
 )
 
-// Measure runs the rounds of a scenario: in each, every subject that want wants, and their bases, once. The machine's moods change slowly,
-// so ratios are within a round, and who is compared with each other runs one after the other (see ordered). A failure ends neither the round nor the scenario; what failed
-// is missing in the table. It ends early with ctx.
+// Measure runs the rounds of a scenario. Each round measures every subject that want accepts, and its base, once. The speed of the machine
+// changes slowly, so ratios are computed within a round, and subjects that are compared run one after the other (see ordered). A failure ends
+// neither the round nor the scenario: its value is missing in the table, and the error is returned. Measure ends early with ctx.
 func Measure(ctx context.Context, env *Env, s Scenario, want func(subject string) bool, rounds int) (results.Scenario, error) {
 	names := chosen(s, want)
 	done := make([]round, 0, rounds)
@@ -37,7 +37,7 @@ func Measure(ctx context.Context, env *Env, s Scenario, want func(subject string
 				continue
 			}
 			values[name] = got
-			env.Log("%s, round %d of %d: %s: %s (%.1f s)", s.ID, i+1, rounds, name, brief(s.Metrics, got), time.Since(began).Seconds())
+			env.Log("%s, round %d of %d: %s: %s (%.1f s)", s.ID, i+1, rounds, name, firstValue(s.Metrics, got), time.Since(began).Seconds())
 		}
 		done = append(done, values)
 	}
@@ -48,7 +48,7 @@ func Measure(ctx context.Context, env *Env, s Scenario, want func(subject string
 	return table, errors.Join(failures...)
 }
 
-// base is the subject that ratios of the named one refer to.
+// base returns the subject to which the ratios of the named subject refer.
 func (s *Scenario) base(name string) string {
 	if s.Base != nil {
 		return s.Base(name)
@@ -57,7 +57,7 @@ func (s *Scenario) base(name string) string {
 	return found.Base
 }
 
-// chosen are the subjects that are wanted, and what they are compared with, in the order of the table.
+// chosen returns the wanted subjects and their bases, in the order of the table.
 func chosen(s Scenario, want func(string) bool) []string {
 	needed := map[string]bool{}
 	for _, name := range s.Subjects {
@@ -75,11 +75,11 @@ func chosen(s Scenario, want func(string) bool) []string {
 	return names
 }
 
-// ordered is the order of a round. Subjects stay in groups: a base, or several in a row, and those after it in the table, which are compared
-// with it and with each other. What is in a group is measured in the same few seconds; each round begins with another group.
+// ordered returns the order of a round. A group is one or more bases and the subjects after them in the table, which are compared with each
+// other. The subjects of a group run one after the other; each round begins with another group.
 func (s *Scenario) ordered(names []string, by int) []string {
 	var groups [][]string
-	leads := false // the name before is a base
+	leads := false // the previous name is a base
 	for _, name := range names {
 		base := s.base(name) == name
 		if len(groups) == 0 || base && !leads {
@@ -94,7 +94,7 @@ func (s *Scenario) ordered(names []string, by int) []string {
 	return slices.Concat(slices.Concat(groups, groups)[by:][:len(groups)]...)
 }
 
-// known finds values that no column has, and such that are no number.
+// known returns an error if a value has no column or is not a number.
 func known(metrics []results.Metric, values map[string]float64) error {
 	if len(values) == 0 {
 		return errors.New("it has no values")
@@ -110,8 +110,8 @@ func known(metrics []results.Metric, values map[string]float64) error {
 	return nil
 }
 
-// brief is the first value, for the progress.
-func brief(metrics []results.Metric, values map[string]float64) string {
+// firstValue is the value of the first column, for the progress output.
+func firstValue(metrics []results.Metric, values map[string]float64) string {
 	for _, m := range metrics {
 		if v, ok := values[m.Key]; ok {
 			return fmt.Sprintf("%.4g %s", v, m.Title)

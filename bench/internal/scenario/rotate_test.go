@@ -14,10 +14,10 @@ import (
 
 func quiet() *Env { return &Env{Log: func(string, ...any) {}} }
 
-func everybody(string) bool { return true }
+func every(string) bool { return true }
 
-// telling is a scenario that notes who ran and returns what run says.
-func telling(ran *[]string, run func(name string) (map[string]float64, error)) Scenario {
+// recordingScenario is a scenario that records which subjects ran, and returns the values of run.
+func recordingScenario(ran *[]string, run func(name string) (map[string]float64, error)) Scenario {
 	return Scenario{
 		ID: "scripted", Title: "Title", Text: "Text", Metrics: []results.Metric{{Key: "v"}}, Subjects: []string{"a", "b", "c"},
 		Base: func(string) string { return "a" },
@@ -28,17 +28,17 @@ func telling(ran *[]string, run func(name string) (map[string]float64, error)) S
 	}
 }
 
-// Who is compared with each other runs one after the other, the base first; and no group is always the first.
+// Subjects that are compared run one after the other, the base first, and each round begins with another group.
 func TestEachRoundBeginsWithAnotherGroup(t *testing.T) {
 	var ran []string
-	s := telling(&ran, func(name string) (map[string]float64, error) {
+	s := recordingScenario(&ran, func(name string) (map[string]float64, error) {
 		return map[string]float64{"v": float64(name[0] - 'a' + 1)}, nil
 	})
 	s.Subjects = []string{"a", "b", "c", "d", "e", "f", "g"}
 	s.Base = func(name string) string {
 		return map[string]string{"a": "a", "b": "a", "c": "a", "d": "d", "e": "e", "f": "d", "g": "e"}[name]
 	}
-	table, err := Measure(t.Context(), quiet(), s, everybody, 3)
+	table, err := Measure(t.Context(), quiet(), s, every, 3)
 	require.NoError(t, err)
 	require.Equal(t, "abcdefg defgabc abcdefg", strings.Join([]string{
 		strings.Join(ran[:7], ""), strings.Join(ran[7:14], ""), strings.Join(ran[14:], ""),
@@ -54,7 +54,7 @@ func TestEachRoundBeginsWithAnotherGroup(t *testing.T) {
 
 func TestTheBaseRunsWithWhomIsWanted(t *testing.T) {
 	var ran []string
-	s := telling(&ran, func(string) (map[string]float64, error) { return map[string]float64{"v": 1}, nil })
+	s := recordingScenario(&ran, func(string) (map[string]float64, error) { return map[string]float64{"v": 1}, nil })
 	_, err := Measure(t.Context(), quiet(), s, func(name string) bool { return name == "c" }, 1)
 	require.NoError(t, err)
 	require.Equal(t, []string{"a", "c"}, ran)
@@ -69,7 +69,7 @@ func TestTheBaseRunsWithWhomIsWanted(t *testing.T) {
 func TestAFailureIsToldAndEndsNothing(t *testing.T) {
 	for _, bad := range []map[string]float64{nil, {}, {"unknown": 1}, {"v": math.NaN()}, {"v": math.Inf(1)}} {
 		var ran []string
-		s := telling(&ran, func(name string) (map[string]float64, error) {
+		s := recordingScenario(&ran, func(name string) (map[string]float64, error) {
 			switch {
 			case name != "b":
 				return map[string]float64{"v": 1}, nil
@@ -78,7 +78,7 @@ func TestAFailureIsToldAndEndsNothing(t *testing.T) {
 			}
 			return bad, nil
 		})
-		table, err := Measure(t.Context(), quiet(), s, everybody, 2)
+		table, err := Measure(t.Context(), quiet(), s, every, 2)
 		require.ErrorContains(t, err, "scripted, b, round 2: ")
 		require.Len(t, ran, 6)
 		require.Empty(t, table.Rows[1].Values)
@@ -89,13 +89,13 @@ func TestAFailureIsToldAndEndsNothing(t *testing.T) {
 func TestItEndsWithItsContext(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	var ran []string
-	s := telling(&ran, func(name string) (map[string]float64, error) {
+	s := recordingScenario(&ran, func(name string) (map[string]float64, error) {
 		if name == "b" {
 			cancel()
 		}
 		return map[string]float64{"v": 1}, nil
 	})
-	_, err := Measure(ctx, quiet(), s, everybody, 2)
+	_, err := Measure(ctx, quiet(), s, every, 2)
 	require.ErrorIs(t, err, context.Canceled)
 	require.Equal(t, []string{"a", "b"}, ran)
 }

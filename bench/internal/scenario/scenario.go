@@ -1,4 +1,4 @@
-// Package scenario has what is measured, and how the figures of its rounds become a table.
+// Package scenario has the scenarios that are measured, and makes a table of the values of their rounds.
 package scenario
 
 import (
@@ -7,28 +7,28 @@ import (
 	"github.com/rejoin-mcp/rejoin/bench/internal/results"
 )
 
-// Scenario is one thing to measure: a table in the end.
+// Scenario is one thing to measure. Its result is a table.
 type Scenario struct {
 	ID, Title, Text string
 	Metrics         []results.Metric
 	Subjects        []string // rows, in order; also the bases that their ratios refer to
 	Rounds          int
-	// Base is the subject that ratios refer to; nil: the subject's own. No ratio if that is not among Subjects.
+	// Base is the subject that ratios refer to; nil: the subject's own base. There are no ratios if it is not among Subjects.
 	Base func(subject string) string
-	// Run measures one subject in one round: starts its server in a fresh process, runs the load, checks every answer, stops the server.
-	// The values are by the metric's key; one that is absent is absent in the table.
+	// Run measures one subject in one round: it starts its server in a new process, runs the load, checks every answer, and stops the
+	// server. It returns the values by the metric's key; those that are absent are absent in the table.
 	Run func(ctx context.Context, env *Env, subject string) (map[string]float64, error)
 }
 
-// Env is what a scenario is told about the run.
+// Env has the parameters of a run.
 type Env struct {
-	Quick  bool                             // tiny counts and times: only to see that all works
+	Quick  bool                             // small counts and times, only to see that everything works
 	Server int                              // the CPU of pinned servers
 	Client int                              // the CPU of their load
-	Log    func(format string, args ...any) // progress
+	Log    func(format string, args ...any) // reports progress
 }
 
-// Pick is the value for a whole run, or the one for a quick run.
+// Pick returns whole, or quick in a quick run.
 func Pick[T any](env *Env, whole, quick T) T {
 	if env.Quick {
 		return quick
@@ -36,10 +36,10 @@ func Pick[T any](env *Env, whole, quick T) T {
 	return whole
 }
 
-// registry has a function for each file of scenarios, in the order of the tables.
+// registry has the functions that list the scenarios, in the order of the tables.
 var registry = []func() []Scenario{calls, handlers, sessions, bursts, replays, memories, parkings, appends}
 
-// All are the scenarios in the order of the tables.
+// All returns the scenarios in the order of the tables.
 func All() []Scenario {
 	var all []Scenario
 	for _, f := range registry {

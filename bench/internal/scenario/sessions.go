@@ -13,17 +13,17 @@ import (
 	"github.com/rejoin-mcp/rejoin/bench/internal/results"
 )
 
-// idleSessions are those beside which sessions come and go.
+// idleSessions is how many idle sessions one of the two servers has.
 const idleSessions = 20_000
 
-// sessions come and go, beside none and beside many that are idle.
+// sessions measures sessions that are opened and deleted, in a server without other sessions and in one with many.
 func sessions() []Scenario {
 	return []Scenario{{
 		ID:    "sessions",
-		Title: "initialize, initialized, DELETE, beside 0 and 20,000 idle sessions",
-		Text: "8 connections open a session and end it again, for 0.5 s: in a server that has no others, then in one that has 20,000 which do nothing, and so three times " +
-			"in turn; what stands here are the medians of the three. Both servers have one CPU, the load another. The last column is a subject's cost beside 20,000 over its cost " +
-			"alone.",
+		Title: "initialize, initialized, DELETE, with 0 and 20,000 idle sessions",
+		Text: "8 connections begin and end sessions, for 0.5 s: in a server without other sessions, then in one with 20,000 idle sessions. This is done three times in " +
+			"turn, and the table has the medians of the three. Both servers have one CPU, the load another. The last column is a subject's cost with 20,000 idle sessions over " +
+			"its cost without any.",
 		Metrics: []results.Metric{
 			{Key: "cycles/s", Title: "cycles/s"},
 			{Key: "cpu", Title: "CPU µs/cycle", Less: true},
@@ -34,7 +34,7 @@ func sessions() []Scenario {
 			{Key: "growth", Title: "CPU, 20,000 idle ÷ none", Less: true, Plain: true},
 		},
 		Subjects: []string{"bare-json", "rejoin-json", "gosdk-json", "rejoin-gosdk-json", "mcpgo-json", "rejoin-mcpgo-json"},
-		Rounds:   1, // most of it is opening the 20,000
+		Rounds:   1, // most of a round is opening the 20,000 sessions
 		Run: func(ctx context.Context, env *Env, name string) (map[string]float64, error) {
 			spec := proc.Spec{Subject: name, CPU: env.Server}
 			alone, err := proc.Start(ctx, spec)
@@ -53,7 +53,7 @@ func sessions() []Scenario {
 }
 
 type sessionsJob struct {
-	target // it gets the idle sessions
+	target // the server with the idle sessions
 
 	Alone                target
 	Conns, Idle, Windows int
@@ -67,9 +67,9 @@ func (j sessionsJob) run(ctx context.Context) (map[string]float64, error) {
 		return nil, err
 	}
 	const idle = " idle"
-	sides := map[string]*side{"": {sessionsJob: j}, idle: {sessionsJob: j}}
-	sides[""].target = j.Alone
-	for _, s := range sides {
+	servers := map[string]*loadedServer{"": {sessionsJob: j}, idle: {sessionsJob: j}}
+	servers[""].target = j.Alone
+	for _, s := range servers {
 		var err error
 		if s.ctl, err = proc.Connect(s.Admin); err != nil {
 			return nil, err
@@ -83,7 +83,7 @@ func (j sessionsJob) run(ctx context.Context) (map[string]float64, error) {
 	for range j.Windows {
 		cpu := map[string]float64{}
 		for _, name := range []string{"", idle} {
-			c, err := sides[name].measure(ctx)
+			c, err := servers[name].measure(ctx)
 			if err != nil {
 				return nil, fmt.Errorf("beside %d idle sessions: %w", map[string]int{idle: j.Idle}[name], err)
 			}
@@ -101,8 +101,8 @@ func (j sessionsJob) run(ctx context.Context) (map[string]float64, error) {
 	return values, nil
 }
 
-// side is one of the two servers.
-type side struct {
+// loadedServer is one of the two servers.
+type loadedServer struct {
 	sessionsJob
 
 	ctl *proc.Control
@@ -110,11 +110,8 @@ type side struct {
 
 type cycles struct{ rate, cpu, p99 float64 }
 
-func (s *side) measure(ctx context.Context) (cycles, error) {
-	if _, err := s.ctl.Sample(true); err != nil {
-		return cycles{}, err
-	}
-	before, err := s.ctl.Sample(false)
+func (s *loadedServer) measure(ctx context.Context) (cycles, error) {
+	before, err := s.ctl.SampleBefore()
 	if err != nil {
 		return cycles{}, err
 	}
@@ -131,7 +128,8 @@ func (s *side) measure(ctx context.Context) (cycles, error) {
 	return cycles{rate: n / took.Seconds(), cpu: perUnit(before, after, n).cpu, p99: micros(quantile(times, 0.99))}, nil
 }
 
-// cycle opens and ends sessions on all connections for some time, on each at least once.
+// cycle opens and deletes sessions on all connections until d is over, on each at least one. It returns the time until the last one ended,
+// and the time of each.
 func (j sessionsJob) cycle(ctx context.Context, d time.Duration) (time.Duration, []time.Duration, error) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)

@@ -18,12 +18,12 @@ func answer(id string, call int, text string) load.Event {
 	return load.Event{ID: id, Data: fmt.Appendf(nil, `{"jsonrpc":"2.0","id":%d,"result":{"content":[{"type":"text","text":%q}]}}`, call, text)}
 }
 
-// What a client sees of a call is checked: order, repetition, content.
+// What a client reads of a call is checked: order, repetition, content.
 func TestTrace(t *testing.T) {
 	primer, end := load.Event{ID: "p"}, load.Event{Retry: 1}
 	for name, test := range map[string]struct {
 		events []load.Event
-		fault  string // "": all is well
+		fault  string // "": no fault
 	}{
 		"all of it":        {[]load.Event{primer, step("a", 1), step("b", 2), step("c", 3), answer("d", 7, "done")}, ""},
 		"over connections": {[]load.Event{primer, step("a", 1), end, primer, step("b", 2), step("c", 3), end, primer, answer("d", 7, "done"), end}, ""},

@@ -8,7 +8,7 @@ import (
 	"github.com/rejoin-mcp/rejoin"
 )
 
-// The bases that ratios refer to.
+// The names of the bases.
 const (
 	bareJSON  = "bare-json"
 	bareSSE   = "bare-sse"
@@ -37,30 +37,28 @@ var bases = []Subject{
 	},
 	{
 		Name: bareJSON, Base: bareJSON, Session: true, New: newBare(false, false),
-		Notes: "Written by hand with encoding/json. Cancellations are not heeded. A burst's progress has no stream to go to, and is not sent.",
+		Notes: "Written by hand with encoding/json. Cancellations are ignored. The progress of a burst has no stream, and is not sent.",
 	},
 	{
 		Name: bareSSE, Base: bareSSE, Stream: true, Primes: true, Session: true, New: newBare(true, false),
-		Notes: "Written by hand. The primer is flushed by itself, the answer leaves with the end of the response. Keeps nothing.",
+		Notes: "Written by hand. The primer is flushed alone, the answer is sent with the end of the response. Keeps nothing.",
 	},
 	{
 		Name: bareStore, Base: bareStore, Stream: true, Primes: true, Stores: true, Closes: true, Session: true, New: newBare(true, true),
 		Notes: "Written by hand. Keeps the last 64 finished streams of each session, without a limit in bytes. burst and hold run in goroutines " +
-			"of their own, echo in the request's. A replay is flushed when it has caught up, what comes live after each event.",
+			"of their own, echo in the request's. A replay is flushed when it has caught up, live events after each one.",
 	},
 }
 
-const unlimited = " No limit on the number of sessions and calls, as nobody else has one; everything else is the default."
-
 var rejoins = []Subject{
 	{
-		Name: "rejoin-json", Base: bareJSON, Primes: true, Stores: true, Closes: true, Session: true, New: newRejoin(rejoin.Auto, ownApp),
-		Notes: "rejoin.NewApp on net/http, Policy.Mode Auto: JSON unless something else has to be sent first; then a stored, primed stream." + unlimited,
+		Name: "rejoin-json", Base: bareJSON, Primes: true, Stores: true, Closes: true, Session: true, New: newRejoin(rejoin.ModeAuto, ownApp),
+		Notes: "rejoin.NewApp on net/http, Policy.Mode Auto: JSON, or a stored, primed stream if something must be sent first.",
 	},
 	{
-		Name: "rejoin-sse", Base: bareStore, Stream: true, Primes: true, Stores: true, Closes: true, Session: true, New: newRejoin(rejoin.SSE, ownApp),
-		Notes: "rejoin.NewApp on net/http, Policy.Mode SSE, the default memory store: stored and primed. hold with close lets its client go again " +
-			"a millisecond after it came back (Policy.CloseAfter of the call)." + unlimited,
+		Name: "rejoin-sse", Base: bareStore, Stream: true, Primes: true, Stores: true, Closes: true, Session: true, New: newRejoin(rejoin.ModeSSE, ownApp),
+		Notes: "rejoin.NewApp on net/http, Policy.Mode SSE, the default memory store: stored and primed. hold with close disconnects its client " +
+			"a millisecond after each poll (Policy.CloseAfter of the call).",
 	},
 	{
 		Name: "rejoin-chi", Base: bareJSON, Primes: true, Stores: true, Closes: true, Session: true, New: newRejoinChi,
@@ -76,15 +74,10 @@ var rejoins = []Subject{
 	},
 }
 
-const (
-	typedNotes = " Tools by mcp.AddTool: arguments decoded into a struct, and checked against its schema."
-	rawNotes   = " Tools by Server.AddTool: the tool decodes its arguments, and nothing checks them, as in the bases and in mcp-go."
-)
-
 var goSDKs = bothWays([]Subject{
 	{
 		Name: "gosdk-json", Base: bareJSON, Session: true,
-		Notes: "go-sdk, JSONResponse, no event store. It refuses to send a burst's progress, so that the call fails.",
+		Notes: "go-sdk, JSONResponse, no event store. It refuses to send the progress of a burst, so the call fails.",
 	},
 	{
 		Name: "gosdk-sse", Base: bareSSE, Stream: true, Session: true,
@@ -93,7 +86,7 @@ var goSDKs = bothWays([]Subject{
 	{
 		Name: "gosdk-sse-store", Base: bareStore, Stream: true, Primes: true, Stores: true, Closes: true, Session: true,
 		Notes: "go-sdk with MemoryEventStore, of 10 MiB unless the scenario names a size. A resume gets no head before its first event, " +
-			"and DELETE waits for the calls that run.",
+			"and DELETE waits for running calls.",
 	},
 	{
 		Name: "gosdk-stateless-json", Base: bareJSON,
@@ -108,17 +101,16 @@ var goSDKs = bothWays([]Subject{
 func bothWays(subjects []Subject, with func(s Subject, raw bool) Subject) (all []Subject) {
 	for _, s := range subjects {
 		typed, raw := s, s
-		typed.Notes += typedNotes
 		raw.Name += "-raw"
-		raw.Notes += rawNotes
+		raw.Notes = s.Name + " with raw tools."
 		all = append(all, with(typed, false), with(raw, true))
 	}
 	return all
 }
 
 const (
-	mcpGoLoses  = " It loses the notification that its forwarder holds when the tool returns."
-	mcpGoSpeaks = " echo sends one notification first, without which mcp-go answers JSON."
+	mcpGoLoses  = " It loses the notification that waits when the tool returns."
+	mcpGoSpeaks = " echo first sends one notification; otherwise mcp-go answers JSON."
 )
 
 var mcpGos = []Subject{
@@ -136,37 +128,37 @@ var mcpGos = []Subject{
 	},
 	{
 		Name: "mcpgo-sse-store", Base: bareStore, Stream: true, Stores: true, Session: true, New: newMCPGo(true, true, true),
-		Notes: "mcp-go, WithStateful, InMemoryEventStore, which has no limit. No primer, and no way to let a client go." + mcpGoSpeaks,
+		Notes: "mcp-go, WithStateful, InMemoryEventStore, which has no limit. No primer, and no way to disconnect a client." + mcpGoSpeaks,
 	},
 }
 
 var bridged = append(bothWays([]Subject{
 	{
 		Name: "rejoin-gosdk-json", Base: bareJSON, Primes: true, Stores: true, Closes: true, Session: true,
-		Notes: "The server of gosdk-json behind rejoin: Policy.Mode Auto." + unlimited,
+		Notes: "The server of gosdk-json behind rejoin: Policy.Mode Auto.",
 	},
 	{
 		Name: "rejoin-gosdk-sse", Base: bareStore, Stream: true, Primes: true, Stores: true, Closes: true, Session: true,
-		Notes: "The server of gosdk-sse-store behind rejoin: Policy.Mode SSE, the default memory store." + unlimited,
+		Notes: "The server of gosdk-sse-store behind rejoin: Policy.Mode SSE, the default memory store.",
 	},
 }, func(s Subject, raw bool) Subject {
 	s.New = newRejoin(modeOf(s), goSDKApp(raw))
 	return s
 }), []Subject{
 	{
-		Name: "rejoin-mcpgo-json", Base: bareJSON, Primes: true, Stores: true, Closes: true, Session: true, New: newRejoin(rejoin.Auto, mcpGoApp(false)),
-		Notes: "The server of mcpgo-json behind rejoin: Policy.Mode Auto." + unlimited,
+		Name: "rejoin-mcpgo-json", Base: bareJSON, Primes: true, Stores: true, Closes: true, Session: true, New: newRejoin(rejoin.ModeAuto, mcpGoApp(false)),
+		Notes: "The server of mcpgo-json behind rejoin: Policy.Mode Auto.",
 	},
 	{
 		Name: "rejoin-mcpgo-sse", Base: bareStore, Stream: true, Primes: true, Stores: true, Closes: true, Session: true,
-		New:   newRejoin(rejoin.SSE, mcpGoApp(true)),
-		Notes: "The server of mcpgo-sse-store behind rejoin: Policy.Mode SSE, the default memory store." + mcpGoSpeaks + unlimited,
+		New:   newRejoin(rejoin.ModeSSE, mcpGoApp(true)),
+		Notes: "The server of mcpgo-sse-store behind rejoin: Policy.Mode SSE, the default memory store." + mcpGoSpeaks,
 	},
 }...)
 
 func modeOf(s Subject) rejoin.Mode {
 	if s.Stream {
-		return rejoin.SSE
+		return rejoin.ModeSSE
 	}
-	return rejoin.Auto
+	return rejoin.ModeAuto
 }

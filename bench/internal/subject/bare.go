@@ -12,11 +12,11 @@ import (
 	"sync"
 )
 
-// bare is what a good engineer writes by hand in an afternoon: encoding/json, a map of sessions, the checks that the specification
-// asks for, and no tricks. Its other files are its streams (barestream.go) and its logs (barelog.go).
+// bare is a server as a good engineer writes it by hand in an afternoon: encoding/json, a map of sessions, the checks that the
+// specification requires, and no optimizations. barestream.go has its streams, barelog.go its logs.
 type bare struct {
 	stream bool // tools/call is answered with SSE
-	stores bool // streams are kept, and can be closed and read again
+	stores bool // streams are recorded, and can be closed and resumed
 	gate   *Gate
 
 	mu       sync.RWMutex
@@ -70,7 +70,7 @@ func respond(id json.RawMessage, result any, err error) ([]byte, error) {
 const bareMaxBody = 4 << 20
 
 func (b *bare) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	if r.Header.Get("Origin") != "" { // no web page is meant to call it
+	if r.Header.Get("Origin") != "" { // web pages may not call it
 		http.Error(w, "forbidden origin", http.StatusForbidden)
 		return
 	}
@@ -121,7 +121,7 @@ func (b *bare) post(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	switch {
-	case m.ID == nil || m.Method == "": // a notification, or an answer to nothing that we asked
+	case m.ID == nil || m.Method == "": // a notification, or an answer to a question that was not asked
 		w.WriteHeader(http.StatusAccepted)
 	case m.Method == "tools/call":
 		b.call(w, r, s, &m)
@@ -182,7 +182,7 @@ func (b *bare) initialize(w http.ResponseWriter, m *bareRequest) {
 	}, nil)
 }
 
-// session finds the session of a request, or refuses it.
+// session returns the session of a request. If there is none, it answers the request and returns nil.
 func (b *bare) session(w http.ResponseWriter, r *http.Request) *bareSession {
 	id := r.Header.Get("Mcp-Session-Id")
 	if id == "" {

@@ -7,14 +7,14 @@ import (
 	"sync"
 )
 
-// bareKept is how many finished streams a session keeps; those of running calls come on top.
+// bareKept is how many finished streams a session keeps, besides those of running calls.
 const bareKept = 64
 
 // bareLog has the streams of a session.
 type bareLog struct {
 	mu       sync.Mutex
 	last     int // number of the newest stream
-	visits   int // of the standalone stream
+	primers  int // of the standalone stream
 	streams  map[int]*bareEvents
 	finished []int // oldest first
 }
@@ -23,29 +23,29 @@ type bareLog struct {
 type bareEvents struct {
 	number int
 
-	mu     sync.Mutex
-	events [][]byte
-	done   bool
-	conn   *bareConn // who reads
-	visits int       // how many have read
+	mu      sync.Mutex
+	events  [][]byte
+	done    bool
+	conn    *bareConn // the reader; nil: none
+	primers int       // how many readers there were
 }
 
-// bareConn is one response that a stream is read by.
+// bareConn is a response that reads a stream.
 type bareConn struct {
 	wake   chan struct{} // of capacity 1
-	gone   bool          // it is to end; guarded by the stream's mutex
-	closed bool          // because the tool let it go
-	until  int           // it ends after this event, if it was closed
+	gone   bool          // it must end; guarded by the stream's mutex
+	closed bool          // the tool has closed the stream
+	until  int           // if closed: it ends after this event
 }
 
-func (l *bareLog) visit() int {
+func (l *bareLog) primer() int {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.visits++
-	return l.visits
+	l.primers++
+	return l.primers
 }
 
-func (l *bareLog) open() *bareEvents {
+func (l *bareLog) begin() *bareEvents {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.streams == nil {
@@ -98,8 +98,8 @@ func (e *bareEvents) wake() {
 	}
 }
 
-// attach makes a new reader, in place of the one there is.
-func (e *bareEvents) attach() (c *bareConn, visit int) {
+// attach makes a new reader. The previous reader ends.
+func (e *bareEvents) attach() (c *bareConn, primer int) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if e.conn != nil {
@@ -107,11 +107,11 @@ func (e *bareEvents) attach() (c *bareConn, visit int) {
 		e.wake()
 	}
 	e.conn = &bareConn{wake: make(chan struct{}, 1)}
-	e.visits++
-	return e.conn, e.visits
+	e.primers++
+	return e.conn, e.primers
 }
 
-func (e *bareEvents) detach(c *bareConn) {
+func (e *bareEvents) disconnect(c *bareConn) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if e.conn == c {
@@ -119,8 +119,8 @@ func (e *bareEvents) detach(c *bareConn) {
 	}
 }
 
-// letGo ends the response of whoever reads.
-func (e *bareEvents) letGo() {
+// closeStream ends the response of the reader.
+func (e *bareEvents) closeStream() {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if e.conn != nil {
@@ -129,22 +129,22 @@ func (e *bareEvents) letGo() {
 	}
 }
 
-// id is the id of an event: stream, position, and for primers which one it is, since no id is used twice.
-func (e *bareEvents) id(position, visit int) string {
+// id is the id of an event: stream, position, and for a primer (primer > 0) its number, since no id is used twice.
+func (e *bareEvents) id(position, primer int) string {
 	var buf [48]byte
 	b := strconv.AppendInt(buf[:0], int64(e.number), 10)
 	b = append(b, '.')
 	b = strconv.AppendInt(b, int64(position), 10)
-	if visit > 0 {
+	if primer > 0 {
 		b = append(b, '.')
-		b = strconv.AppendInt(b, int64(visit), 10)
+		b = strconv.AppendInt(b, int64(primer), 10)
 	}
 	return string(b)
 }
 
-// callStored keeps what it answers. A tool that may let its client go runs in a goroutine of its own; echo cannot.
+// callStored answers a call with a recorded stream. A tool that can close its stream runs in a goroutine of its own; echo cannot.
 func (b *bare) callStored(w http.ResponseWriter, r *http.Request, s *bareSession, m *bareRequest, c *bareCall) {
-	e := s.log.open()
+	e := s.log.begin()
 	finish := func(result *callResult, err error) {
 		data, err := respond(m.ID, result, err)
 		if err != nil {
@@ -154,21 +154,21 @@ func (b *bare) callStored(w http.ResponseWriter, r *http.Request, s *bareSession
 		s.log.finish(e)
 	}
 	if c.params.Name == Echo {
-		out := openStream(w)
+		out := beginStream(w)
 		out.prime(e.id(0, 1))
 		out.flush()
 		finish(b.run(s.ctx, c))
 		out.event(e.id(1, 0), e.events[0])
 		return
 	}
-	conn, visit := e.attach() // before the tool starts: it may let go at once
+	conn, primer := e.attach() // before the tool starts, which may close the stream at once
 	c.notify = func(data []byte) { e.append(data, false) }
-	c.letGo = e.letGo
+	c.closeStream = e.closeStream
 	go func() { finish(b.run(s.ctx, c)) }()
-	b.read(w, r, s, e, conn, 0, visit)
+	b.read(w, r, s, e, conn, 0, primer)
 }
 
-// resume serves a GET with the id of an event.
+// resume serves a GET with Last-Event-ID.
 func (b *bare) resume(w http.ResponseWriter, r *http.Request, s *bareSession, last string) {
 	name, rest, _ := strings.Cut(last, ".")
 	place, _, _ := strings.Cut(rest, ".")
@@ -179,15 +179,15 @@ func (b *bare) resume(w http.ResponseWriter, r *http.Request, s *bareSession, la
 		http.Error(w, "unknown event", http.StatusBadRequest)
 		return
 	}
-	conn, visit := e.attach()
-	b.read(w, r, s, e, conn, position, visit)
+	conn, primer := e.attach()
+	b.read(w, r, s, e, conn, position, primer)
 }
 
-// read writes the events after position and what follows. What was there already leaves together, what comes then one by one.
-func (b *bare) read(w http.ResponseWriter, r *http.Request, s *bareSession, e *bareEvents, conn *bareConn, position, visit int) {
-	defer e.detach(conn)
-	out := openStream(w)
-	out.prime(e.id(position, visit))
+// read writes the events after position and those that follow. It flushes the recorded ones together, and the new ones one by one.
+func (b *bare) read(w http.ResponseWriter, r *http.Request, s *bareSession, e *bareEvents, conn *bareConn, position, primer int) {
+	defer e.disconnect(conn)
+	out := beginStream(w)
+	out.prime(e.id(position, primer))
 	old := e.len()
 	if position >= old {
 		out.flush()
@@ -202,7 +202,7 @@ func (b *bare) read(w http.ResponseWriter, r *http.Request, s *bareSession, e *b
 		for _, data := range events[position:] {
 			position++
 			out.event(e.id(position, 0), data)
-			if position >= old && !(done && position == len(events)) { // the last leaves with the end
+			if position >= old && !(done && position == len(events)) { // the last one is flushed with the end
 				out.flush()
 			}
 		}

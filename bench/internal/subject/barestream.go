@@ -7,11 +7,11 @@ import (
 	"strconv"
 )
 
-// bareCall is what a tool of bare can do beside answering. notify is nil where there is no stream, and letGo where it cannot be closed.
+// bareCall is a call of a tool of bare. notify is nil if there is no stream, closeStream if the stream cannot be closed.
 type bareCall struct {
-	params callParams
-	notify func(data []byte)
-	letGo  func()
+	params      callParams
+	notify      func(data []byte)
+	closeStream func()
 }
 
 // run runs a tool.
@@ -34,8 +34,8 @@ func (b *bare) run(ctx context.Context, c *bareCall) (*callResult, error) {
 		if err := c.params.bind(&args); err != nil {
 			return nil, err
 		}
-		if args.Close && c.letGo != nil {
-			c.letGo()
+		if args.Close && c.closeStream != nil {
+			c.closeStream()
 		}
 		select {
 		case <-b.gate.Done():
@@ -48,8 +48,8 @@ func (b *bare) run(ctx context.Context, c *bareCall) (*callResult, error) {
 }
 
 func (b *bare) burst(c *bareCall, args burstArgs) (*callResult, error) {
-	if args.Close && c.letGo != nil {
-		c.letGo()
+	if args.Close && c.closeStream != nil {
+		c.closeStream()
 	}
 	if c.notify == nil || c.params.Meta.Token == nil {
 		return textResult(burstAnswer), nil
@@ -89,9 +89,9 @@ func (b *bare) call(w http.ResponseWriter, r *http.Request, s *bareSession, m *b
 	}
 }
 
-// callStreamed answers with SSE, without keeping anything: a primer at once, the result with the end of the response.
+// callStreamed answers with a stream that is not recorded: a primer at once, the result with the end of the response.
 func (b *bare) callStreamed(w http.ResponseWriter, r *http.Request, m *bareRequest, c *bareCall) {
-	out := openStream(w)
+	out := beginStream(w)
 	out.prime("0")
 	out.flush()
 	c.notify = func(data []byte) {
@@ -104,7 +104,7 @@ func (b *bare) callStreamed(w http.ResponseWriter, r *http.Request, m *bareReque
 	}
 }
 
-// get serves the standalone stream, on which nothing is ever sent, or takes an older one up again.
+// get resumes a stream, or serves the standalone stream, on which nothing is ever sent.
 func (b *bare) get(w http.ResponseWriter, r *http.Request) {
 	if !accepts(r, "text/event-stream") {
 		http.Error(w, "text/event-stream must be acceptable", http.StatusNotAcceptable)
@@ -118,9 +118,9 @@ func (b *bare) get(w http.ResponseWriter, r *http.Request) {
 		b.resume(w, r, s, last)
 		return
 	}
-	out := openStream(w)
+	out := beginStream(w)
 	if b.stream {
-		out.prime("standalone." + strconv.Itoa(s.log.visit()))
+		out.prime("standalone." + strconv.Itoa(s.log.primer()))
 	}
 	out.flush()
 	select {
@@ -136,7 +136,7 @@ type sseWriter struct {
 	buf []byte
 }
 
-func openStream(w http.ResponseWriter) *sseWriter {
+func beginStream(w http.ResponseWriter) *sseWriter {
 	h := w.Header()
 	h.Set("Content-Type", "text/event-stream")
 	h.Set("Cache-Control", "no-cache")
@@ -144,7 +144,7 @@ func openStream(w http.ResponseWriter) *sseWriter {
 	return &sseWriter{w: w, out: http.NewResponseController(w)}
 }
 
-// prime gives the client an id to come back with, and says when.
+// prime writes a primer: an event id, and the time after which to poll.
 func (s *sseWriter) prime(id string) {
 	s.buf = append(s.buf[:0], "id: "...)
 	s.buf = append(s.buf, id...)
@@ -154,7 +154,7 @@ func (s *sseWriter) prime(id string) {
 	_, _ = s.w.Write(s.buf)
 }
 
-// event writes a message; id "" is none.
+// event writes a message. An empty id is not written.
 func (s *sseWriter) event(id string, data []byte) {
 	s.buf = s.buf[:0]
 	if id != "" {
@@ -168,7 +168,7 @@ func (s *sseWriter) event(id string, data []byte) {
 	_, _ = s.w.Write(s.buf)
 }
 
-// retry says when to come back, before the end.
+// retry writes the time after which to poll, before the response ends.
 func (s *sseWriter) retry() {
 	s.buf = append(s.buf[:0], "retry: "...)
 	s.buf = strconv.AppendInt(s.buf, retryMillis, 10)

@@ -16,10 +16,10 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// patience is for what must happen, on the slowest machine.
+// patience is the deadline of everything that a test waits for. It is far beyond what that takes.
 const patience = time.Minute
 
-// client talks to one subject over a real net/http server.
+// client is a client of one subject, over a real net/http server.
 type client struct {
 	t       *testing.T
 	url     string
@@ -39,7 +39,7 @@ func serve(t *testing.T, s Subject, storeBytes int64) *client {
 	return &client{t: t, url: server.URL + Path, gate: gate}
 }
 
-// open initializes; it returns what initialize answered.
+// open opens a session, and returns the result of initialize.
 func (c *client) open() (result map[string]any) {
 	c.t.Helper()
 	a := c.post(c.request("initialize", `{"protocolVersion":"2025-11-25","capabilities":{},"clientInfo":{"name":"test","version":"1"}}`))
@@ -155,7 +155,7 @@ func (a *answer) next() (*message, error) {
 			a.retry = time.Duration(millis) * time.Millisecond
 		case "":
 			if line == "\n" && has && data == "" {
-				if id == "" { // go-sdk's "close", which carries the retry
+				if id == "" { // go-sdk's event "close", which has the retry
 					has = false
 					continue
 				}

@@ -12,11 +12,11 @@ import (
 	gosdkbridge "github.com/rejoin-mcp/rejoin/bridge/gosdk"
 )
 
-// newGoSDK serves the official SDK's server with its own transport.
+// newGoSDK serves a server of the official SDK with the SDK's own transport.
 func newGoSDK(raw, stores bool, opts mcp.StreamableHTTPOptions) func(Options) (http.Handler, error) {
 	return func(o Options) (http.Handler, error) {
 		opts := opts
-		opts.Logger = silent()
+		opts.Logger = discardLogger()
 		if stores {
 			store := mcp.NewMemoryEventStore(nil)
 			store.SetMaxBytes(int(o.StoreBytes)) // 0 is the default
@@ -34,9 +34,9 @@ func goSDKApp(raw bool) func(Options) rejoin.App {
 	return func(o Options) rejoin.App { return gosdkbridge.New(goSDKServer(raw, o)) }
 }
 
-// goSDKServer is the server. raw: the arguments come as they are, and no schema is made, filled in or checked.
+// goSDKServer is the server. raw: the tools get the arguments undecoded, and the SDK makes and checks no schema.
 func goSDKServer(raw bool, o Options) *mcp.Server {
-	s := mcp.NewServer(&mcp.Implementation{Name: serverName, Version: serverVersion}, &mcp.ServerOptions{Logger: silent()})
+	s := mcp.NewServer(&mcp.Implementation{Name: serverName, Version: serverVersion}, &mcp.ServerOptions{Logger: discardLogger()})
 	t := goSDKTools{o.Gate}
 	if raw {
 		addRaw(s, Echo, echoAbout, t.echo)
@@ -84,7 +84,7 @@ func (t goSDKTools) echo(_ context.Context, _ *mcp.CallToolRequest, args echoArg
 
 func (t goSDKTools) burst(ctx context.Context, req *mcp.CallToolRequest, args burstArgs) (*mcp.CallToolResult, error) {
 	if args.Close {
-		goSDKLetGo(req)
+		goSDKCloseStream(req)
 	}
 	token := req.Params.GetProgressToken()
 	for i := range args.N {
@@ -100,7 +100,7 @@ func (t goSDKTools) burst(ctx context.Context, req *mcp.CallToolRequest, args bu
 
 func (t goSDKTools) hold(ctx context.Context, req *mcp.CallToolRequest, args holdArgs) (*mcp.CallToolResult, error) {
 	if args.Close {
-		goSDKLetGo(req)
+		goSDKCloseStream(req)
 	}
 	select {
 	case <-t.gate.Done():
@@ -110,8 +110,8 @@ func (t goSDKTools) hold(ctx context.Context, req *mcp.CallToolRequest, args hol
 	}
 }
 
-// goSDKLetGo works with the SDK's own transport and behind the bridge.
-func goSDKLetGo(req *mcp.CallToolRequest) {
+// goSDKCloseStream works with the SDK's own transport and behind the bridge.
+func goSDKCloseStream(req *mcp.CallToolRequest) {
 	if req.Extra != nil && req.Extra.CloseSSEStream != nil {
 		req.Extra.CloseSSEStream(mcp.CloseSSEStreamArgs{RetryAfter: retryMillis * time.Millisecond})
 	}

@@ -14,10 +14,10 @@ import (
 	mcpgobridge "github.com/rejoin-mcp/rejoin/bridge/mcpgo"
 )
 
-// newMCPGo serves mcp-go's server with its own transport. speaks: echo sends a notification first.
+// newMCPGo serves a server of mcp-go with mcp-go's own transport. speaks: echo sends a notification first.
 func newMCPGo(speaks, stores, stateful bool) func(Options) (http.Handler, error) {
 	return func(o Options) (http.Handler, error) {
-		opts := []server.StreamableHTTPOption{server.WithStreamableHTTPLogger(silent())}
+		opts := []server.StreamableHTTPOption{server.WithStreamableHTTPLogger(discardLogger())}
 		if stateful {
 			opts = append(opts, server.WithStateful(true))
 		} else {
@@ -37,7 +37,7 @@ func mcpGoApp(speaks bool) func(Options) rejoin.App {
 	return func(o Options) rejoin.App { return mcpgobridge.New(mcpGoServer(speaks, o)) }
 }
 
-// mcpGoServer is the server. It checks no arguments against their schemas, which is mcp-go's default.
+// mcpGoServer is the server. It does not check arguments against their schemas, as is mcp-go's default.
 func mcpGoServer(speaks bool, o Options) *server.MCPServer {
 	s := server.NewMCPServer(serverName, serverVersion, server.WithToolCapabilities(false))
 	t := mcpGoTools{server: s, gate: o.Gate, speaks: speaks}
@@ -75,7 +75,7 @@ func (t mcpGoTools) burst(ctx context.Context, req mcp.CallToolRequest) (*mcp.Ca
 		return nil, err
 	}
 	if req.GetBool("close", false) {
-		letGo(ctx)
+		closeStream(ctx)
 	}
 	for i := range n {
 		if err := t.progress(ctx, req, i+1, n); err != nil {
@@ -85,12 +85,12 @@ func (t mcpGoTools) burst(ctx context.Context, req mcp.CallToolRequest) (*mcp.Ca
 	return mcp.NewToolResultText(burstAnswer), nil
 }
 
-// blocked is how long a send that was refused waits. mcp-go's send does not wait for room in its queue of 100 notifications, and nothing tells
-// when there is some: who must lose none has to try again. The queue takes several times as long to run dry, so that its reader never has to
-// wait for the tool; and a tool that tried without a pause would take the CPU from that reader.
+// blocked is the pause after a send that was refused. mcp-go's send does not wait for room in its queue of 100 notifications, and does not
+// say when there is room. So a tool that must lose none has to try again. The pause is short enough that the queue does not become empty,
+// and long enough that the tool does not take the CPU from the queue's reader.
 const blocked = 100 * time.Microsecond
 
-// progress sends a notification, again and again if mcp-go refuses it because its queue is full.
+// progress sends a notification, and repeats it while mcp-go's queue is full.
 func (t mcpGoTools) progress(ctx context.Context, req mcp.CallToolRequest, done, total int) error {
 	if req.Params.Meta == nil {
 		return nil
@@ -109,10 +109,10 @@ func (t mcpGoTools) progress(ctx context.Context, req mcp.CallToolRequest, done,
 	}
 }
 
-// hold can let its client go behind rejoin only: mcp-go's own transport has nothing for it.
+// hold can close its stream only behind rejoin: mcp-go's own transport cannot.
 func (t mcpGoTools) hold(ctx context.Context, req mcp.CallToolRequest) (*mcp.CallToolResult, error) {
 	if req.GetBool("close", false) {
-		letGo(ctx)
+		closeStream(ctx)
 	}
 	select {
 	case <-t.gate.Done():

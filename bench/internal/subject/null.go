@@ -6,7 +6,7 @@ import (
 	"net/http"
 )
 
-// newNull is net/http alone: it reads the body, looks for two strings in it and writes bytes. It decodes and checks nothing.
+// newNull is net/http alone: the handler reads the body, finds two strings in it, and writes bytes. It decodes and checks nothing.
 func newNull(Options) (http.Handler, error) {
 	mux := http.NewServeMux()
 	mux.HandleFunc(Path, serveNull)
@@ -41,7 +41,7 @@ func serveNull(w http.ResponseWriter, r *http.Request) {
 	_, _ = w.Write(answer)
 }
 
-// between is what follows key, up to one of ends.
+// between returns what follows key in body, up to one of ends.
 func between(body []byte, key, ends string) []byte {
 	i := bytes.Index(body, []byte(key))
 	if i < 0 {

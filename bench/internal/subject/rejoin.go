@@ -30,10 +30,10 @@ func newRejoin(mode rejoin.Mode, app func(Options) rejoin.App) func(Options) (ht
 	}
 }
 
-// rejoinServer has the defaults, but for the limits on numbers that no peer has: the scenarios go beyond them on purpose.
+// rejoinServer has the defaults, except for limits that the peers do not have and that the scenarios exceed.
 func rejoinServer(mode rejoin.Mode, app rejoin.App, o Options) (*rejoin.Server, error) {
 	cfg := rejoin.Config{
-		Policy: rejoin.Policy{Mode: mode}, MaxSessions: -1, MaxConcurrent: -1, Logger: silent(),
+		Policy: rejoin.Policy{Mode: mode}, MaxSessions: -1, MaxConcurrent: -1, Logger: discardLogger(),
 	}
 	if o.StoreBytes > 0 {
 		cfg.Store = eventstore.NewMemory(eventstore.MemoryConfig{SessionBytes: o.StoreBytes, TotalBytes: o.StoreBytes})
@@ -42,7 +42,7 @@ func rejoinServer(mode rejoin.Mode, app rejoin.App, o Options) (*rejoin.Server, 
 }
 
 func newRejoinChi(o Options) (http.Handler, error) {
-	s, err := rejoinServer(rejoin.Auto, ownApp(o), o)
+	s, err := rejoinServer(rejoin.ModeAuto, ownApp(o), o)
 	if err != nil {
 		return nil, err
 	}
@@ -52,7 +52,7 @@ func newRejoinChi(o Options) (http.Handler, error) {
 }
 
 func newRejoinEcho(o Options) (http.Handler, error) {
-	s, err := rejoinServer(rejoin.Auto, ownApp(o), o)
+	s, err := rejoinServer(rejoin.ModeAuto, ownApp(o), o)
 	if err != nil {
 		return nil, err
 	}
@@ -62,7 +62,7 @@ func newRejoinEcho(o Options) (http.Handler, error) {
 }
 
 func newRejoinGin(o Options) (http.Handler, error) {
-	s, err := rejoinServer(rejoin.Auto, ownApp(o), o)
+	s, err := rejoinServer(rejoin.ModeAuto, ownApp(o), o)
 	if err != nil {
 		return nil, err
 	}
@@ -72,8 +72,8 @@ func newRejoinGin(o Options) (http.Handler, error) {
 	return e, nil
 }
 
-// ownApp is rejoin's own way to write a server. It decodes the arguments into the type that bare uses, and encodes what bare does; the
-// message around them it has read already.
+// ownApp is an app of rejoin's own. It decodes arguments into the types that bare uses, and encodes the same results. rejoin has parsed the
+// message around them.
 func ownApp(o Options) rejoin.App {
 	info := rejoin.Info{Name: serverName, Version: serverVersion, Capabilities: map[string]any{"tools": struct{}{}}}
 	return rejoin.NewApp(info, (&ownHandler{o.Gate}).handle)
@@ -112,8 +112,8 @@ func (h *ownHandler) call(ctx context.Context, r *rejoin.Request) (any, error) {
 			return nil, err
 		}
 		if args.Close {
-			letGo(ctx)
-			// Else a client that comes back before there is anything would stay, as it does in peers.
+			closeStream(ctx)
+			// Without this a client that polls too early would stay connected.
 			_ = rejoin.HandleFromContext(ctx).SetPolicy(rejoin.Policy{CloseAfter: time.Millisecond})
 		}
 		select {
@@ -128,19 +128,19 @@ func (h *ownHandler) call(ctx context.Context, r *rejoin.Request) (any, error) {
 
 func burst(ctx context.Context, args burstArgs) (any, error) {
 	if args.Close {
-		letGo(ctx)
+		closeStream(ctx)
 	}
 	handle := rejoin.HandleFromContext(ctx)
 	for i := range args.N {
 		if err := handle.Progress(float64(i+1), float64(args.N), stepMessage); err != nil {
-			return nil, err // a full store is the scenario's fault: it can name another size
+			return nil, err // if the store is full, the scenario should ask for a larger one
 		}
 	}
 	return textResult(burstAnswer), nil
 }
 
-// letGo lets a tool's client go, if it can poll.
-func letGo(ctx context.Context) {
+// closeStream disconnects a tool's client, if it can poll.
+func closeStream(ctx context.Context) {
 	_ = rejoin.HandleFromContext(ctx).CloseStream(retryMillis * time.Millisecond)
 }
 

@@ -1,4 +1,4 @@
-// Package subject has the servers that are measured. All of them serve the same tools, on the same path, to the same clients.
+// Package subject has the servers that are measured. All of them serve the same tools on the same path.
 package subject
 
 import (
@@ -16,41 +16,41 @@ type Subject struct {
 	Stream  bool   // tools/call is answered with SSE
 	Primes  bool   // each stream begins with a primer
 	Stores  bool   // events can be read again with Last-Event-ID
-	Closes  bool   // a tool can let its client go ("hold" and "record" with close)
-	Session bool   // initialize opens a session; else requests need none
-	Notes   string // what a reader should know of its settings
+	Closes  bool   // a tool can close its stream ("hold" and "burst" with close)
+	Session bool   // initialize opens a session; otherwise requests need none
+	Notes   string // its settings, for the reader of the document
 	New     func(Options) (http.Handler, error)
 }
 
-// Options are what a scenario may ask of a subject.
+// Options are the settings that a scenario chooses for a subject.
 type Options struct {
-	// StoreBytes is the room that an event store has, where it can be said; 0: the library's default.
+	// StoreBytes is the size of the event store, for libraries that can set it; 0: the library's default.
 	StoreBytes int64
-	// Gate holds the calls of the tool "hold" back.
+	// Gate is what calls of the tool "hold" wait for.
 	Gate *Gate
 }
 
-// Gate lets the calls of "hold" end all at once.
+// Gate ends the calls of "hold", all at once.
 type Gate struct {
 	once sync.Once
 	open chan struct{}
 }
 
-// NewGate returns a gate that is shut.
+// NewGate returns a closed gate.
 func NewGate() *Gate { return &Gate{open: make(chan struct{})} }
 
-// Open lets everybody through, for ever.
+// Open opens the gate for good.
 func (g *Gate) Open() { g.once.Do(func() { close(g.open) }) }
 
 // Done is closed when the gate is open.
 func (g *Gate) Done() <-chan struct{} { return g.open }
 
-// The tools. Their only content is one text.
+// The tools. Their result is one text.
 //
-//	echo   {"text": s}                 answers s. Of the subjects "mcpgo-sse…" it sends one notification first, without which mcp-go answers JSON.
-//	burst  {"n": i, "close": b}        close: lets the client go first. Then sends n notifications/progress (token of the request, progress 1…n, total n,
-//	                                   message "step"), one after the other as fast as it can, none lost (a send that is refused is repeated); answers "done".
-//	hold   {"close": b}                close: lets the client go first, to come back after 1 s. Waits for the gate; answers "released".
+//	echo   {"text": s}            answers s. In the subjects "mcpgo-sse…" it sends one notification first; otherwise mcp-go would answer JSON.
+//	burst  {"n": i, "close": b}   close: first closes the stream. Then sends n notifications/progress as fast as it can (token of the
+//	                              request, progress 1…n, total n, message "step"). It repeats a send that is refused. Answers "done".
+//	hold   {"close": b}           close: first closes the stream, with a retry of 1 s. Waits for the gate. Answers "released".
 const (
 	Echo  = "echo"
 	Burst = "burst"

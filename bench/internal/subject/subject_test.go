@@ -11,7 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// each runs test for every subject for which that is asked.
+// each runs test for every subject for which has returns true.
 func each(t *testing.T, has func(Subject) bool, test func(t *testing.T, s Subject)) {
 	t.Helper()
 	tested := 0
@@ -28,7 +28,7 @@ func each(t *testing.T, has func(Subject) bool, test func(t *testing.T, s Subjec
 	require.NotZero(t, tested)
 }
 
-func anybody(Subject) bool  { return true }
+func every(Subject) bool    { return true }
 func serves(s Subject) bool { return s.Name != "null" }
 
 // ownGoSDK reports whether s is go-sdk with its own transport.
@@ -57,7 +57,7 @@ func TestTheListOfSubjects(t *testing.T) {
 
 func TestInitialize(t *testing.T) {
 	t.Parallel()
-	each(t, anybody, func(t *testing.T, s Subject) {
+	each(t, every, func(t *testing.T, s Subject) {
 		c := serve(t, s, 0)
 		result := c.open()
 		require.Equal(t, "2025-11-25", result["protocolVersion"])
@@ -67,10 +67,10 @@ func TestInitialize(t *testing.T) {
 
 func TestEcho(t *testing.T) {
 	t.Parallel()
-	each(t, anybody, func(t *testing.T, s Subject) {
+	each(t, every, func(t *testing.T, s Subject) {
 		c := serve(t, s, 0)
 		c.open()
-		for i := range 70 { // more than anybody keeps
+		for i := range 70 { // more streams than any server keeps
 			text := "text " + strconv.Itoa(i)
 			a := c.call(Echo, `{"text":"`+text+`"}`)
 			messages := a.all()
@@ -105,7 +105,7 @@ func TestToolsList(t *testing.T) {
 	})
 }
 
-// steps are the numbers of the notifications before the answer, which is checked.
+// steps returns the numbers of the notifications before the answer, and checks the answer.
 func steps(t *testing.T, messages []*message, number, total int) (steps []int) {
 	t.Helper()
 	require.NotEmpty(t, messages)
@@ -142,10 +142,10 @@ func TestBurst(t *testing.T) {
 		c := serve(t, s, 0)
 		c.open()
 		for range 2 {
-			const n = 300 // more than anybody's queue
+			const n = 300 // more than any server's queue holds
 			a := c.call(Burst, `{"n":300}`)
 			got := steps(t, a.all(), a.number, n)
-			if s.Name == "mcpgo-sse" { // at most the one that its forwarder holds
+			if s.Name == "mcpgo-sse" { // it may lose the one that its forwarder holds
 				require.IsIncreasing(t, got)
 				require.GreaterOrEqual(t, len(got), n-1)
 				continue
@@ -208,7 +208,7 @@ func TestHoldWaitsForTheGate(t *testing.T) {
 			messages := c.post(body).all()
 			answers <- messages[len(messages)-1]
 		}()
-		for range 20 { // time enough for one that does not wait
+		for range 20 { // enough time for a tool that does not wait to answer
 			other := &client{t: t, url: c.url, session: c.session, last: 1000}
 			other.call(Echo, `{"text":"meanwhile"}`).all()
 		}
@@ -243,7 +243,7 @@ func TestHoldCloseAndResume(t *testing.T) {
 		require.NotEqual(t, held.ids[0], a.ids[0], "no id is used twice")
 		c.gate.Open()
 		messages := a.all()
-		for len(messages) == 0 { // the server may let it go again
+		for len(messages) == 0 { // the server may end the response again
 			require.NotZero(t, a.retry)
 			a = c.resume(a.ids[len(a.ids)-1])
 			messages = a.all()
@@ -265,7 +265,7 @@ func TestBurstCloseAndResume(t *testing.T) {
 	})
 }
 
-// What fills a small store has room in one that is larger.
+// The store has the size that was asked for: what fits into a large store does not fit into a small one.
 func TestAStoreOfTheSizeThatWasAskedFor(t *testing.T) {
 	t.Parallel()
 	each(t, func(s Subject) bool { return s.Name == "rejoin-sse" || s.Name == bareStore }, func(t *testing.T, s Subject) {
@@ -293,7 +293,7 @@ func TestDelete(t *testing.T) {
 	each(t, func(s Subject) bool { return s.Session }, func(t *testing.T, s Subject) {
 		c := serve(t, s, 0)
 		c.open()
-		if s.Closes && !ownGoSDK(s) { // a tool that runs does not hinder it; go-sdk would wait for it
+		if s.Closes && !ownGoSDK(s) { // DELETE does not wait for a running tool; go-sdk would
 			c.call(Hold, `{"close":true}`).all()
 		}
 		require.Equal(t, 2, c.do(http.MethodDelete, "", "").status/100)

@@ -6,8 +6,8 @@ import (
 	"log/slog"
 )
 
-// What every subject calls itself and its tools. The hand-written subjects and rejoin's own handler share the types below, so that
-// both decode and encode the same.
+// The name of every subject and the descriptions of its tools. The hand-written subjects and rejoin's own handler share the types below, so
+// they decode and encode the same.
 const (
 	serverName    = "bench"
 	serverVersion = "1"
@@ -20,11 +20,11 @@ const (
 	holdAnswer  = "released"
 	stepMessage = "step"
 
-	// retryMillis is what a client is told to wait before it comes back, where that can be said.
+	// retryMillis is the time after which a client shall poll, in subjects that can say it.
 	retryMillis = 1000
 )
 
-// The schemas of the arguments, for libraries that want them written down.
+// The schemas of the arguments, for libraries that do not derive them.
 const (
 	echoSchema  = `{"type":"object","properties":{"text":{"type":"string"}},"required":["text"]}`
 	burstSchema = `{"type":"object","properties":{"n":{"type":"integer"},"close":{"type":"boolean"}},"required":["n"]}`
@@ -96,5 +96,5 @@ var tools = toolList{[]toolInfo{
 
 func unknownTool(name string) error { return fmt.Errorf("unknown tool %q", name) }
 
-// silent is everybody's logger: what is measured is no terminal.
-func silent() *slog.Logger { return slog.New(slog.DiscardHandler) }
+// discardLogger is the logger of all subjects: the cost of logging is not measured.
+func discardLogger() *slog.Logger { return slog.New(slog.DiscardHandler) }

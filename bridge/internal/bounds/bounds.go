@@ -1,4 +1,4 @@
-// Package bounds has what both bridges bound of what a client can make a session of an SDK's hold. What holds for all apps rejoin bounds itself.
+// Package bounds has the limits of both bridges for what a client can store in a session of an SDK. rejoin itself has the limits for all apps.
 package bounds
 
 import (
@@ -11,7 +11,7 @@ import (
 const (
 	// Notes is how many notifications of a session may wait for their handlers, which run one by one.
 	Notes = 1024
-	// NoteBytes is how large those may be, with their headers. The last one may exceed it.
+	// NoteBytes bounds their total size, with their headers. The last one may exceed it.
 	NoteBytes = 4 << 20
 	// URIs is how many resources a session may be subscribed to.
 	URIs = 1000
@@ -19,19 +19,19 @@ const (
 	URIBytes = 8 << 10
 	// Level bounds the name of a log level.
 	Level = 64
-	// OpeningBytes bounds the params of initialize that an SDK gets, and keeps: see Opening.
+	// OpeningBytes bounds the params of initialize that an SDK gets and keeps: see Opening.
 	OpeningBytes = 8 << 10
-	// OpeningParts bounds the values in them, about: each takes some hundred bytes of the memory, however short it is.
+	// OpeningParts bounds the number of values in them, approximately. Each value takes some hundred bytes of memory, even a short one.
 	OpeningParts = 256
 )
 
-// Messages of the errors that clients get.
+// Messages of errors that clients get.
 const (
 	TooManyURIs = "a session can be subscribed to 1,000 resources: unsubscribe from some first"
 	LongURI     = "the uri is longer than 8 KiB"
 )
 
-// NoteSize is about what a notification keeps while it waits.
+// NoteSize returns approximately the bytes that a waiting notification keeps.
 func NoteSize(message []byte, header http.Header) int {
 	n := len(message)
 	for name, values := range header {
@@ -42,8 +42,9 @@ func NoteSize(message []byte, header http.Header) int {
 	return n
 }
 
-// Opening is the params of initialize for an SDK, which decodes all that is in them into a multiple of its size, and keeps it as long as the
-// session. Where they are large it gets the version and what rejoin keeps of the client: clientInfo and capabilities, each nil if there is none.
+// Opening returns the params of initialize for an SDK. An SDK decodes all of them, which takes a multiple of their size, and keeps them as long as
+// the session. If they are large, the SDK gets only the version, and the clientInfo and capabilities that rejoin keeps. These are nil if there are
+// none. If clientInfo is large too, the SDK gets only name, title and version of it.
 func Opening(params, clientInfo, capabilities []byte) []byte {
 	if !large(params) {
 		return params
@@ -63,12 +64,12 @@ func Opening(params, clientInfo, capabilities []byte) []byte {
 	return append(appendMember(out, "clientInfo", append(client, '}')), '}')
 }
 
-// large reports whether JSON is, or has many values: each but the first is behind one of these bytes.
+// large reports whether JSON is large or has many values. Each value but the first follows one of the counted bytes.
 func large(v []byte) bool {
 	return len(v) > OpeningBytes || bytes.Count(v, []byte{','})+bytes.Count(v, []byte{'{'})+bytes.Count(v, []byte{'['}) > OpeningParts
 }
 
-// appendMember appends a member to an object that is not complete, unless it has no value.
+// appendMember appends a member to an incomplete object, if v is not empty.
 func appendMember(object []byte, name string, v []byte) []byte {
 	if len(v) == 0 {
 		return object

@@ -8,16 +8,15 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// What is small reaches the SDK as it is; of what is large, what names the client and what it offers.
+// Small params are not changed. Of large params the SDK gets the version, clientInfo and capabilities.
 func TestOpening(t *testing.T) {
-	const info, offers = `{"name":"c","version":"1"}`, `{"roots":{}}`
+	const info, offers, small = `{"name":"c","version":"1"}`, `{"roots":{}}`, `{"protocolVersion":"v","clientInfo":{"icons":[1,2]},"x":[{}]}`
+	kept := `"capabilities":` + offers + `,"clientInfo":` + info + `}`
 	for params, want := range map[string]string{
-		``:   ``,
-		`{}`: `{}`,
-		`{"protocolVersion":"v","clientInfo":{"icons":[1,2]},"x":[{}]}`:                                         `{"protocolVersion":"v","clientInfo":{"icons":[1,2]},"x":[{}]}`,
-		`{"protocolVersion":"v","x":"` + strings.Repeat("x", OpeningBytes) + `"}`:                               `{"protocolVersion":"v","capabilities":` + offers + `,"clientInfo":` + info + `}`,
-		`{"protocolVersion":"v","capabilities":{"experimental":[1` + strings.Repeat(",1", OpeningParts) + `]}}`: `{"protocolVersion":"v","capabilities":` + offers + `,"clientInfo":` + info + `}`,
-		`{"x":[` + strings.Repeat("[", OpeningParts):                                                            `{"capabilities":` + offers + `,"clientInfo":` + info + `}`,
+		``: ``, `{}`: `{}`, small: small,
+		`{"protocolVersion":"v","x":"` + strings.Repeat("x", OpeningBytes) + `"}`:                               `{"protocolVersion":"v",` + kept,
+		`{"protocolVersion":"v","capabilities":{"experimental":[1` + strings.Repeat(",1", OpeningParts) + `]}}`: `{"protocolVersion":"v",` + kept,
+		`{"x":[` + strings.Repeat("[", OpeningParts):                                                            `{` + kept,
 	} {
 		require.Equal(t, want, string(Opening([]byte(params), []byte(info), []byte(offers))), "%.100s", params)
 	}

@@ -16,51 +16,51 @@ import (
 	"github.com/rejoin-mcp/rejoin"
 )
 
-// clientKey finds, in a handler's context, the client whose request it answers.
+// clientKey is the key of the client in the context of its requests, and so of its handlers.
 type clientKey struct{}
 
-// client is one session's.
+// client is a client with one session.
 type client struct {
-	srv    *rejoin.Server
-	opened atomic.Pointer[rejoin.Session] // nil: there is none yet
-	letGo  chan struct{}                  // closed: its tools return
+	srv     *rejoin.Server
+	opened  atomic.Pointer[rejoin.Session] // nil: not opened yet
+	release chan struct{}                  // closed to make its tools return
 
-	notified bool // handlers of its notifications stay
+	handlersWait bool // handlers of its notifications run until their contexts end
 
-	mu    sync.Mutex
-	runs  map[string]bool // tools
-	waits chan struct{}   // closed when one begins
+	mu      sync.Mutex
+	started map[string]bool // the tools that wait
+	changed chan struct{}   // closed when started changes
 }
 
 func newClient(srv *rejoin.Server) *client {
-	return &client{srv: srv, letGo: make(chan struct{}), runs: map[string]bool{}, waits: make(chan struct{})}
+	return &client{srv: srv, release: make(chan struct{}), started: map[string]bool{}, changed: make(chan struct{})}
 }
 
-// begun notes that a tool is where it waits.
-func (c *client) begun(tool string) {
+// toolStarted notes that a tool waits now.
+func (c *client) toolStarted(tool string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.runs[tool] = true
-	close(c.waits)
-	c.waits = make(chan struct{})
+	c.started[tool] = true
+	close(c.changed)
+	c.changed = make(chan struct{})
 }
 
-// await waits until a tool is.
-func (c *client) await(tool string) error {
+// waitStarted waits for toolStarted.
+func (c *client) waitStarted(tool string) error {
 	for {
 		c.mu.Lock()
-		runs, change := c.runs[tool], c.waits
+		started, changed := c.started[tool], c.changed
 		c.mu.Unlock()
-		if runs {
+		if started {
 			return nil
 		}
-		if err := wait(change, "the tool "+tool); err != nil {
+		if err := wait(changed, "the tool "+tool); err != nil {
 			return err
 		}
 	}
 }
 
-// wait waits for ch to be closed. In virtual time a minute is over when nothing else can happen.
+// wait waits until ch is closed. In virtual time its minute only passes when all goroutines are blocked.
 func wait(ch <-chan struct{}, what string) error {
 	t := time.NewTimer(time.Minute)
 	defer t.Stop()
@@ -72,15 +72,15 @@ func wait(ch <-chan struct{}, what string) error {
 	}
 }
 
-// open opens the session. The app's Open has put it into opened.
+// open opens the session. The tracked app sets c.opened.
 func (c *client) open() error {
-	a := c.start(http.MethodPost, "", `{"jsonrpc":"2.0","id":0,"method":"initialize","params":{"protocolVersion":"2025-11-25",`+
+	res := c.start(http.MethodPost, "", `{"jsonrpc":"2.0","id":0,"method":"initialize","params":{"protocolVersion":"2025-11-25",`+
 		`"capabilities":{"elicitation":{}},"clientInfo":{"name":"crossing","version":"1"}}}`)
-	if err := wait(a.done, "initialize"); err != nil {
+	if err := wait(res.done, "initialize"); err != nil {
 		return err
 	}
-	if a.code != http.StatusOK || c.opened.Load() == nil {
-		return fmt.Errorf("initialize: status %d: %s", a.code, a.text())
+	if res.status != http.StatusOK || c.opened.Load() == nil {
+		return fmt.Errorf("initialize: status %d: %s", res.status, res.text())
 	}
 	return nil
 }
@@ -88,14 +88,14 @@ func (c *client) open() error {
 // post sends a message and waits until it is answered.
 func (c *client) post(message string) { <-c.start(http.MethodPost, "", message).done }
 
-// call begins a call of a tool.
-func (c *client) call(tool string) *answer {
+// call starts a call of a tool.
+func (c *client) call(tool string) *response {
 	return c.start(http.MethodPost, "", `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"`+tool+`"}}`)
 }
 
-// start sends a request on a connection of its own.
-func (c *client) start(method, cursor, body string) *answer {
-	a := &answer{header: http.Header{}, done: make(chan struct{}), grown: make(chan struct{})}
+// start sends a request in a new goroutine.
+func (c *client) start(method, cursor, body string) *response {
+	res := &response{header: http.Header{}, done: make(chan struct{}), grown: make(chan struct{})}
 	r := httptest.NewRequestWithContext(context.WithValue(context.Background(), clientKey{}, c), method, "http://example.com/mcp", strings.NewReader(body))
 	r.Header.Set("Content-Type", "application/json")
 	r.Header.Set("Accept", "application/json, text/event-stream")
@@ -110,58 +110,58 @@ func (c *client) start(method, cursor, body string) *answer {
 		r.Header.Set("Accept", "text/event-stream")
 	}
 	go func() {
-		defer close(a.done)
-		c.srv.Serve(a, r)
+		defer close(res.done)
+		c.srv.Serve(res, r)
 	}()
-	return a
+	return res
 }
 
-// answer is a response that can be read while it is written.
-type answer struct {
+// response is a ResponseWriter whose body can be read while it is written.
+type response struct {
 	header http.Header
 	done   chan struct{} // closed when the handler has returned
 
-	mu    sync.Mutex
-	code  int
-	body  bytes.Buffer
-	grown chan struct{} // closed when there is more
+	mu     sync.Mutex
+	status int
+	body   bytes.Buffer
+	grown  chan struct{} // closed when body grows
 }
 
-func (a *answer) Header() http.Header              { return a.header }
-func (a *answer) FlushError() error                { return nil }
-func (a *answer) SetWriteDeadline(time.Time) error { return nil }
+func (r *response) Header() http.Header              { return r.header }
+func (r *response) FlushError() error                { return nil }
+func (r *response) SetWriteDeadline(time.Time) error { return nil }
 
-func (a *answer) WriteHeader(code int) {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	a.code = code
+func (r *response) WriteHeader(code int) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.status = code
 }
 
-func (a *answer) Write(p []byte) (int, error) {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	close(a.grown)
-	a.grown = make(chan struct{})
-	return a.body.Write(p)
+func (r *response) Write(p []byte) (int, error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	close(r.grown)
+	r.grown = make(chan struct{})
+	return r.body.Write(p)
 }
 
-func (a *answer) text() string {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	return a.body.String()
+func (r *response) text() string {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.body.String()
 }
 
-// find waits until the body has what the pattern's group is.
-func (a *answer) find(pattern *regexp.Regexp) (string, error) {
+// waitFor waits until the body matches a pattern, and returns the first group.
+func (r *response) waitFor(pattern *regexp.Regexp) (string, error) {
 	for {
-		a.mu.Lock()
-		found, grown := pattern.FindSubmatch(a.body.Bytes()), a.grown
-		a.mu.Unlock()
+		r.mu.Lock()
+		found, grown := pattern.FindSubmatch(r.body.Bytes()), r.grown
+		r.mu.Unlock()
 		if found != nil {
 			return string(found[1]), nil
 		}
 		if err := wait(grown, pattern.String()); err != nil {
-			return "", fmt.Errorf("%w: %s", err, a.text())
+			return "", fmt.Errorf("%w: %s", err, r.text())
 		}
 	}
 }

@@ -1,9 +1,10 @@
-// Package crossing is the exam of an app whose sessions end while something of them is on its way: a call, a notification, a question, an
-// answer, a cancellation, a poll, a subscription. NewApp and both bridges take it.
+// Package crossing tests apps whose sessions end while something of them is on its way: a call, a notification, a question, an answer, a
+// cancellation, a poll, a subscription. NewApp and both bridges use it.
 //
-// Each pair of an end and of what it crosses is played with many sessions, eight at a time, in virtual time. Then every tool must have seen
-// its context end, with rejoin's cause, and no goroutine, session, call or notification may be left: the exam holds weak pointers to them,
-// so that one that stays is seen whatever its size, and counts the objects of the heap besides.
+// A scenario is a way in which a session ends, and an operation that runs at the same time. It runs with many sessions, eight at a time, in
+// virtual time. The context of each tool must end with a cause of rejoin. Afterwards no goroutine, session, call or notification may be left.
+// The test has weak pointers to sessions, calls and notifications, so it finds even one of them, whatever its size. It also counts the objects
+// of the heap.
 //
-// The flag -crossings says with how many sessions each pair is played.
+// The flag -crossings sets the number of sessions of each scenario.
 package crossing

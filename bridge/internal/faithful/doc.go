@@ -1,11 +1,11 @@
-// Package faithful stands between rejoin and an SDK's own handler of the modern era, and keeps from the client what that handler cannot do.
+// Package faithful wraps an SDK's own handler of the modern era, and corrects two things that both SDKs do.
 //
-// An SDK decodes the id of a request, and its progress token, into a float64 or an int64, and what it answers with is then another number. So
-// where one would not come back as the client spelt it, the SDK is given a random string in its place, and that is put back into whatever it
-// writes. What is no progress token (neither a string nor a number, or longer than a kilobyte) becomes null: then no progress is sent.
+// SDKs decode the id of a request and its progress token as float64 or int64, and so may answer with another number. If a value would not come
+// back as the client spelt it, the SDK gets a random string in its place, and Handler replaces this string by the value in all that the SDK
+// writes. A progress token that is neither a string nor a number, or longer than 1 KiB, becomes null: then no progress is sent.
 //
-// An SDK refuses some requests in text/plain. That becomes a JSON-RPC error with the same text, status and header, and with the id of the
-// request, without which a client cannot tell what was refused.
+// SDKs refuse some requests in text/plain. The client gets such a refusal as a JSON-RPC error with the same text, status and header, and with
+// the id of the request: otherwise a client cannot know which request was refused.
 //
-// Requests that need none of it pass as they are.
+// Other requests and responses are not changed.
 package faithful

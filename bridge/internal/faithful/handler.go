@@ -11,36 +11,36 @@ import (
 )
 
 const (
-	maxDepth   = 256     // of a message: rejoin lets no deeper one through
-	maxIDBytes = 1 << 10 // of an id, as rejoin has it, and of a progress token
+	maxDepth   = 256     // of a message: rejoin refuses deeper ones
+	maxIDBytes = 1 << 10 // of an id, as in rejoin, and of a progress token
 )
 
-// alias is a value of the client and the string that stands in its place, both as JSON.
-type alias struct{ own, other []byte }
+// alias is a value of the client, and the string that replaces it, both as JSON.
+type alias struct{ original, replacement []byte }
 
-// newAlias makes one that nobody can know beforehand.
-func newAlias(own []byte) alias {
-	return alias{bytes.Clone(own), jsonrpc.AppendString(nil, "rejoin-"+rand.Text())}
+// newAlias returns an alias with an unpredictable replacement.
+func newAlias(original []byte) alias {
+	return alias{bytes.Clone(original), jsonrpc.AppendString(nil, "rejoin-"+rand.Text())}
 }
 
-// Handler is next, made faithful. It reads the whole body first.
+// Handler wraps next, as the package documentation says. It reads the whole body before it calls next.
 func Handler(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		body, err := readAll(r)
-		m, _ := jsonrpc.Parse(body, maxDepth) // of a body that is none of its messages, next says what is wrong
+		m, _ := jsonrpc.Parse(body, maxDepth) // next refuses invalid messages
 		out := &response{w: w, id: m.ID}
 		if err != nil {
 			out.refuse(http.StatusBadRequest, "the body could not be read")
 			return
 		}
-		body, out.aliases = disguise(body, &m)
+		body, out.aliases = substitute(body, &m)
 		r = r.WithContext(r.Context()) // a copy
 		r.Body, r.ContentLength = io.NopCloser(bytes.NewReader(body)), int64(len(body))
-		var seen http.ResponseWriter = out
+		var writer http.ResponseWriter = out
 		if f, ok := w.(http.Flusher); ok {
-			seen = flushing{out, f}
+			writer = flushingResponse{out, f}
 		}
-		next.ServeHTTP(seen, r)
+		next.ServeHTTP(writer, r)
 		out.finish()
 	})
 }
@@ -57,8 +57,8 @@ func readAll(r *http.Request) ([]byte, error) {
 	return b.Bytes(), err
 }
 
-// disguise puts something in the place of what would not come back as it is.
-func disguise(body []byte, m *jsonrpc.Message) ([]byte, []alias) {
+// substitute replaces values that would come back changed.
+func substitute(body []byte, m *jsonrpc.Message) ([]byte, []alias) {
 	if m.Kind != jsonrpc.Request || m.Raw == nil {
 		return body, nil
 	}
@@ -68,16 +68,16 @@ func disguise(body []byte, m *jsonrpc.Message) ([]byte, []alias) {
 		if !ok {
 			continue
 		}
-		v, other := body[from:to], []byte("null")
+		v, replacement := body[from:to], []byte("null")
 		switch {
-		case !jsonrpc.IsID(v) || len(v) > maxIDBytes: // a token that is none: longer ids were refused before
+		case !jsonrpc.IsID(v) || len(v) > maxIDBytes: // an invalid token: rejoin has refused invalid ids
 		case jsonrpc.Survives(v):
 			continue
 		default:
 			a := newAlias(v)
-			aliases, other = append(aliases, a), a.other
+			aliases, replacement = append(aliases, a), a.replacement
 		}
-		body = slices.Concat(body[:from], other, body[to:])
+		body = slices.Concat(body[:from], replacement, body[to:])
 	}
 	return body, aliases
 }

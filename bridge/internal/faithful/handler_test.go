@@ -15,8 +15,8 @@ import (
 
 const call = `{"jsonrpc":"2.0", "id" : %s ,"method":"x","params":{"a":[1],"_meta":{"b":2,"progressToken":%s}}}`
 
-// rounding answers as SDKs do: what it has read into any comes back.
-func rounding(t *testing.T, head string, write func(w http.ResponseWriter, message string)) http.Handler {
+// roundingHandler answers as SDKs do: it decodes id and token into any, and encodes them again.
+func roundingHandler(t *testing.T, head string, write func(w http.ResponseWriter, message string)) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		body, err := io.ReadAll(r.Body)
 		assert.NoError(t, err)
@@ -44,7 +44,7 @@ func serve(h http.Handler, body string) *httptest.ResponseRecorder {
 	return w
 }
 
-// An id and a token come back as they were spelt, in whatever pieces the handler writes them.
+// Ids and tokens come back as they were spelt, also if the handler writes them in pieces.
 func TestIDsAndTokensComeBackAsTheyWereSpelt(t *testing.T) {
 	own := []string{
 		`1`, `"a"`, `9007199254740993`, `-9223372036854775809`, `1.5`, `2.0`, `1e3`, `-0`, `"\u0061"`, `"<&>"`, `"ü\ud83d\ude00\/"`, `1e400`,
@@ -53,7 +53,7 @@ func TestIDsAndTokensComeBackAsTheyWereSpelt(t *testing.T) {
 	for _, id := range own {
 		for _, token := range own {
 			for size := range 5 {
-				h := rounding(t, "text/event-stream", func(w http.ResponseWriter, message string) {
+				h := roundingHandler(t, "text/event-stream", func(w http.ResponseWriter, message string) {
 					for event := "data: " + message + "\n\n"; event != ""; {
 						n := len(event)
 						if size > 0 {
@@ -76,10 +76,11 @@ func TestIDsAndTokensComeBackAsTheyWereSpelt(t *testing.T) {
 	}
 }
 
-// What comes back anyway is not touched, nor is anything else of the request.
+// If ids and tokens come back unchanged anyway, the request and the response are not changed.
 func TestWhatNeedsNothingPassesAsItIs(t *testing.T) {
 	for _, body := range []string{
-		fmt.Sprintf(call, `1`, `"t"`), fmt.Sprintf(call, `"x"`, `2`), `[` + fmt.Sprintf(call, `1.5`, `2`) + `]`, `{"jsonrpc":"2.0","method":"x","params":{"id":1.5}}`,
+		fmt.Sprintf(call, `1`, `"t"`), fmt.Sprintf(call, `"x"`, `2`), `[` + fmt.Sprintf(call, `1.5`, `2`) + `]`,
+		`{"jsonrpc":"2.0","method":"x","params":{"id":1.5}}`,
 		`{"jsonrpc":"2.0","id":1.5,"result":{}}`, `no JSON`, ``,
 	} {
 		serve(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -94,18 +95,21 @@ func TestWhatNeedsNothingPassesAsItIs(t *testing.T) {
 		w.Header().Set("Content-Length", "12")
 		_, _ = io.WriteString(w, `{"id":1.5}  `)
 	}), fmt.Sprintf(call, `1.5`, `2`))
-	require.Empty(t, w.Header().Get("Content-Length"), "what is put back has another length")
+	require.Empty(t, w.Header().Get("Content-Length"), "the client's value has another length")
 }
 
-// What is no token is none to the SDK.
+// The SDK gets null in place of an invalid token.
 func TestWhatIsNoTokenIsNull(t *testing.T) {
-	for _, token := range []string{`null`, `true`, `{}`, `[1]`, `"` + strings.Repeat("x\u00fc", 600) + `"`, strings.Repeat("1", 1025), `"` + strings.Repeat("x", 1023) + `"`} {
-		w := serve(rounding(t, "application/json", func(w http.ResponseWriter, message string) { _, _ = io.WriteString(w, message) }), fmt.Sprintf(call, `1`, token))
+	write := func(w http.ResponseWriter, message string) { _, _ = io.WriteString(w, message) }
+	for _, token := range []string{
+		`null`, `true`, `{}`, `[1]`, `"` + strings.Repeat("x\u00fc", 600) + `"`, strings.Repeat("1", 1025), `"` + strings.Repeat("x", 1023) + `"`,
+	} {
+		w := serve(roundingHandler(t, "application/json", write), fmt.Sprintf(call, `1`, token))
 		require.Contains(t, w.Body.String(), `{"progressToken":null}`, token)
 	}
 }
 
-// A refusal in text/plain is a JSON-RPC error with the request's own id, and the status and the head are as they were.
+// A refusal in text/plain becomes a JSON-RPC error with the request's id. Status and header stay the same.
 func TestRefusalsAreJSON(t *testing.T) {
 	for _, test := range []struct {
 		body   string
@@ -118,7 +122,10 @@ func TestRefusalsAreJSON(t *testing.T) {
 		{`{"jsonrpc":"2.0","method":"x"}`, 404, "gone", `{"jsonrpc":"2.0","id":null,"error":{"code":-32600,"message":"gone"}}`},
 		{`[1]`, 400, "a batch", `{"jsonrpc":"2.0","id":null,"error":{"code":-32600,"message":"a batch"}}`},
 		{fmt.Sprintf(call, `7`, `1`), 500, "broken", `{"jsonrpc":"2.0","id":7,"error":{"code":-32603,"message":"broken"}}`},
-		{fmt.Sprintf(call, `7`, `1`), 503, strings.Repeat("x", 1<<20), `{"jsonrpc":"2.0","id":7,"error":{"code":-32603,"message":"` + strings.Repeat("x", 4<<10) + `"}}`},
+		{
+			fmt.Sprintf(call, `7`, `1`), 503, strings.Repeat("x", 1<<20),
+			`{"jsonrpc":"2.0","id":7,"error":{"code":-32603,"message":"` + strings.Repeat("x", 4<<10) + `"}}`,
+		},
 	} {
 		w := serve(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 			w.Header().Set("Allow", "POST")
@@ -144,7 +151,7 @@ func TestRefusalsAreJSON(t *testing.T) {
 	require.Equal(t, "200 as it is", fmt.Sprint(w.Code, " ", w.Body), "no refusal")
 }
 
-// A writer that cannot flush does not say that it can.
+// If the writer cannot flush, the handler gets no Flusher.
 func TestOnlyAWriterThatFlushesFlushes(t *testing.T) {
 	rec := httptest.NewRecorder()
 	Handler(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {

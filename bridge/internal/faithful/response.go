@@ -11,135 +11,135 @@ import (
 	"github.com/rejoin-mcp/rejoin/internal/jsonrpc"
 )
 
-// maxRefusal is how much of a refusal's text is passed on.
+// maxRefusal bounds the text of a refusal that the client gets.
 const maxRefusal = 4 << 10
 
-// response is the ResponseWriter that the SDK's handler gets. SDKs write from the goroutines of tools, too.
+// response is the ResponseWriter of the SDK's handler. SDKs also write from the goroutines of tools.
 type response struct {
 	w       http.ResponseWriter
 	id      []byte // of the request; nil: it has none
 	aliases []alias
 
-	mu      sync.Mutex
-	headed  bool
-	refused int // the status of a refusal in text/plain; 0: it is none
-	text    []byte
-	held    []byte // the end of what was written, where it may be the beginning of an alias
+	mu          sync.Mutex
+	headSent    bool
+	refusal     int // the status of a refusal in text/plain; 0 for other responses
+	refusalText []byte
+	pending     []byte // the last bytes written, if they may be the beginning of a replacement
 }
 
-func (o *response) Header() http.Header { return o.w.Header() }
+func (r *response) Header() http.Header { return r.w.Header() }
 
-func (o *response) WriteHeader(status int) {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	o.head(status)
+func (r *response) WriteHeader(status int) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.writeHead(status)
 }
 
-// head notes a head, and sends it unless it is that of a refusal in text/plain. With the lock.
-func (o *response) head(status int) {
-	if o.headed || o.refused != 0 {
+// writeHead sends the head, unless it begins a refusal in text/plain. The caller holds r.mu.
+func (r *response) writeHead(status int) {
+	if r.headSent || r.refusal != 0 {
 		return
 	}
-	kind, _, _ := mime.ParseMediaType(o.w.Header().Get("Content-Type")) // "" is none
+	kind, _, _ := mime.ParseMediaType(r.w.Header().Get("Content-Type")) // "" if there is none
 	if status >= http.StatusBadRequest && kind == "text/plain" {
-		o.refused = status
+		r.refusal = status
 		return
 	}
-	o.headed = status >= http.StatusOK || status == http.StatusSwitchingProtocols
-	if len(o.aliases) > 0 {
-		o.w.Header().Del("Content-Length") // what is put back has another one
+	r.headSent = status >= http.StatusOK || status == http.StatusSwitchingProtocols
+	if len(r.aliases) > 0 {
+		r.w.Header().Del("Content-Length") // the client's values have other lengths
 	}
-	o.w.WriteHeader(status)
+	r.w.WriteHeader(status)
 }
 
-func (o *response) Write(p []byte) (int, error) {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	o.head(http.StatusOK)
-	if o.refused != 0 {
-		o.text = append(o.text, p[:min(len(p), maxRefusal-len(o.text))]...)
+func (r *response) Write(p []byte) (int, error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.writeHead(http.StatusOK)
+	if r.refusal != 0 {
+		r.refusalText = append(r.refusalText, p[:min(len(p), maxRefusal-len(r.refusalText))]...)
 		return len(p), nil
 	}
-	if len(o.aliases) == 0 {
-		return o.w.Write(p)
+	if len(r.aliases) == 0 {
+		return r.w.Write(p)
 	}
-	if data := o.restore(p); len(data) > 0 {
-		if _, err := o.w.Write(data); err != nil {
+	if data := r.restoreAliases(p); len(data) > 0 {
+		if _, err := r.w.Write(data); err != nil {
 			return 0, err
 		}
 	}
 	return len(p), nil
 }
 
-// restore puts the client's own values back, and keeps what may be a part of an alias until the rest of it comes.
-func (o *response) restore(p []byte) []byte {
-	data := slices.Concat(o.held, p)
+// restoreAliases puts the client's values back. It keeps bytes that may be the beginning of a replacement until the rest comes.
+func (r *response) restoreAliases(p []byte) []byte {
+	data := slices.Concat(r.pending, p)
 	keep := 0
-	for _, a := range o.aliases {
-		data = bytes.ReplaceAll(data, a.other, a.own)
+	for _, a := range r.aliases {
+		data = bytes.ReplaceAll(data, a.replacement, a.original)
 	}
-	for _, a := range o.aliases {
-		for n := min(len(a.other)-1, len(data)); n > keep; n-- {
-			if bytes.HasSuffix(data, a.other[:n]) {
+	for _, a := range r.aliases {
+		for n := min(len(a.replacement)-1, len(data)); n > keep; n-- {
+			if bytes.HasSuffix(data, a.replacement[:n]) {
 				keep = n
 			}
 		}
 	}
-	o.held = bytes.Clone(data[len(data)-keep:])
+	r.pending = bytes.Clone(data[len(data)-keep:])
 	return data[:len(data)-keep]
 }
 
 // finish is called when the handler has returned.
-func (o *response) finish() {
-	o.mu.Lock()
-	defer o.mu.Unlock()
+func (r *response) finish() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
 	switch {
-	case o.refused != 0:
-		o.refuse(o.refused, strings.TrimSpace(string(o.text)))
-	case len(o.held) > 0:
-		_, _ = o.w.Write(o.held) // the client may be gone
-		o.held = nil
+	case r.refusal != 0:
+		r.refuse(r.refusal, strings.TrimSpace(string(r.refusalText)))
+	case len(r.pending) > 0:
+		_, _ = r.w.Write(r.pending) // the client may be gone
+		r.pending = nil
 	}
 }
 
 // refuse answers with a JSON-RPC error.
-func (o *response) refuse(status int, text string) {
-	code := -32600 // the request is at fault
+func (r *response) refuse(status int, text string) {
+	code := -32600 // invalid request
 	if status >= http.StatusInternalServerError {
-		code = -32603
+		code = -32603 // internal error
 	}
 	if text == "" {
 		text = http.StatusText(status)
 	}
-	h := o.w.Header()
+	h := r.w.Header()
 	h.Del("Content-Length")
 	h.Del("X-Content-Type-Options")
 	h.Set("Content-Type", "application/json")
-	o.w.WriteHeader(status)
-	_, _ = o.w.Write(jsonrpc.AppendError(nil, o.id, code, text, nil)) // the client may be gone
-	o.headed, o.refused = true, 0
+	r.w.WriteHeader(status)
+	_, _ = r.w.Write(jsonrpc.AppendError(nil, r.id, code, text, nil)) // the client may be gone
+	r.headSent, r.refusal = true, 0
 }
 
-// flushing is a response whose writer can flush: SDKs look for the method to find out.
-type flushing struct {
+// flushingResponse is a response whose writer can flush: SDKs check for the method.
+type flushingResponse struct {
 	*response
 
 	flusher http.Flusher
 }
 
-func (f flushing) Flush() { _ = f.FlushError() }
+func (f flushingResponse) Flush() { _ = f.FlushError() }
 
-func (f flushing) FlushError() error {
+func (f flushingResponse) FlushError() error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if f.refused != 0 {
+	if f.refusal != 0 {
 		return nil
 	}
 	if e, ok := f.flusher.(interface{ FlushError() error }); ok {
-		f.headed = true
+		f.headSent = true
 		return e.FlushError()
 	}
-	f.headed = true
+	f.headSent = true
 	f.flusher.Flush()
 	return nil
 }

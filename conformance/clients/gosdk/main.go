@@ -1,12 +1,12 @@
-// The client of one release of the official Go SDK, driven line by line by the tests of the conformance module. It is a module of
-// its own, outside the workspace, with one .mod file for each release: a workspace has room for one of them.
+// The client of one release of the official Go SDK, controlled line by line by the tests of the conformance module. It is a module of its own,
+// with one .mod file for each release, outside the workspace: a workspace can have only one release.
 //
 //	client [-version <protocol version>] <url>
 //
-// It connects, with the version if it is given, for which not every release has an option. Then it obeys each line of stdin: "call
-// <tool>" starts a call, with the tool's name as the progress token, and "answer" answers the question that the server has asked.
-// "listen" is for other clients: this one asks by itself for what changes, in the modern era. The end of stdin ends the session. What
-// the client sees it prints, one JSON object a line: {"kind": ..., "of": ..., "text": ...}.
+// It connects, with the version if one is given (not every release has an option for it). Then it obeys each line of stdin. "call <tool>"
+// starts a call, with the tool's name as the progress token. "answer" answers the question that the server has asked. "listen" is for other
+// clients: in the modern era this one subscribes to changes itself. The end of stdin ends the session. It prints what it receives, one JSON
+// object a line: {"kind": ..., "of": ..., "text": ...}.
 package main
 
 import (
@@ -22,7 +22,7 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 )
 
-// answers has room for each answer that comes before its question.
+// answers has room for answers that come before their questions.
 var answers = make(chan struct{}, 100)
 
 func main() {
@@ -35,7 +35,7 @@ func main() {
 
 func run(ctx context.Context, args []string) error {
 	how := &mcp.ClientSessionOptions{}
-	if args[0] == "-version" { // not all releases have the field
+	if args[0] == "-version" { // not all releases have this field
 		reflect.ValueOf(how).Elem().FieldByName("ProtocolVersion").SetString(args[1])
 		args = args[2:]
 	}
@@ -67,7 +67,7 @@ func run(ctx context.Context, args []string) error {
 			answers <- struct{}{}
 		case "call":
 			calls.Go(func() { call(ctx, session, name) })
-		case "listen": // it does so by itself
+		case "listen": // the SDK does that itself
 		}
 	}
 	calls.Wait()
@@ -94,6 +94,6 @@ func say(kind, of, text string) {
 	stdout.Lock()
 	defer stdout.Unlock()
 	if err := json.NewEncoder(os.Stdout).Encode(map[string]string{"kind": kind, "of": of, "text": text}); err != nil {
-		panic(err) // whoever started it sees that
+		panic(err) // the test sees that the process ends
 	}
 }

@@ -1,11 +1,11 @@
-// The client of mcp-go, driven line by line by the tests of the conformance module. It is a module of its own, outside the
-// workspace, because mcp-go asks for a newer Go than rejoin does.
+// The client of mcp-go, controlled line by line by the tests of the conformance module. It is a module of its own, outside the workspace,
+// because mcp-go requires a newer Go than rejoin.
 //
 //	client [-log] [-listen | -legacy] <url>
 //
-// It obeys and prints as the client in ../gosdk does, and "listen" has it ask for what changes, as clients of the modern era do. With
-// -listen it opens the standalone stream, for which this library gives up the modern era; with -legacy it does so for nothing. With -log
-// the library logs to stderr, as it does for everybody who does not ask it to be quiet.
+// It obeys and prints like the client in ../gosdk. "listen" subscribes to changes, as clients of the modern era do. With -listen it requests
+// the standalone stream, for which mcp-go gives up the modern era; with -legacy it uses the legacy era without that stream. With -log mcp-go
+// logs to stderr, as it does by default.
 package main
 
 import (
@@ -23,7 +23,7 @@ import (
 	"github.com/mark3labs/mcp-go/mcp"
 )
 
-// answers has room for each answer that comes before its question.
+// answers has room for answers that come before their questions.
 var answers = make(chan struct{}, 100)
 
 func main() {
@@ -44,7 +44,7 @@ func run(ctx context.Context, args []string) error {
 	case "-legacy":
 		about = append(about, client.WithProtocolVersion("2025-11-25"))
 	case "-listen":
-		options = append(options, transport.WithContinuousListening()) //nolint:staticcheck // what it gives up for it is not missed here
+		options = append(options, transport.WithContinuousListening()) //nolint:staticcheck // the modern era, which it gives up, is not needed here
 	}
 	wire, err := transport.NewStreamableHTTP(args[len(args)-1], options...)
 	if err != nil {
@@ -129,6 +129,6 @@ func say(kind, of, text string) {
 	stdout.Lock()
 	defer stdout.Unlock()
 	if err := json.NewEncoder(os.Stdout).Encode(map[string]string{"kind": kind, "of": of, "text": text}); err != nil {
-		panic(err) // whoever started it sees that
+		panic(err) // the test sees that the process ends
 	}
 }

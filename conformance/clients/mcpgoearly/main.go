@@ -1,5 +1,5 @@
-// The client of mcp-go as it was before it knew the standalone stream and resumption, driven line by line by the tests of the conformance
-// module. It obeys and prints as the client in ../gosdk does.
+// The client of mcp-go before it had the standalone stream and resumption, controlled line by line by the tests of the conformance module. It
+// obeys and prints like the client in ../gosdk.
 //
 //	client <url>
 package main
@@ -78,6 +78,6 @@ func say(kind, of, text string) {
 	stdout.Lock()
 	defer stdout.Unlock()
 	if err := json.NewEncoder(os.Stdout).Encode(map[string]string{"kind": kind, "of": of, "text": text}); err != nil {
-		panic(err) // whoever started it sees that
+		panic(err) // the test sees that the process ends
 	}
 }

@@ -1,4 +1,4 @@
-// Vercel's AI SDK of that release: node ai-sdk.mjs <package> <url>
+// One release of Vercel's AI SDK: node ai-sdk.mjs <package> <url>
 
 import { drive, only, textOf } from './driver.mjs';
 

@@ -1,4 +1,4 @@
-// The second generation of the official TypeScript client: node client.mjs default|auto <url>. Asked for nothing, it speaks one era.
+// The second generation of the official TypeScript client: node client.mjs default|auto <url>. With its defaults it uses one era.
 
 import { Client, StreamableHTTPClientTransport } from '@modelcontextprotocol/client';
 import { drive, only, textOf } from './driver.mjs';

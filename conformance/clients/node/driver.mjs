@@ -1,12 +1,12 @@
-// What the programs of this folder share: each is a client as its users run it, driven line by line by the tests of the conformance
-// module, as the client in ../gosdk is.
+// What the programs of this folder share. Each is a client as its users run it, controlled line by line by the tests of the conformance
+// module, like the client in ../gosdk.
 //
 //   node <program>.mjs [<package>] <url>
 //
-// A program hands its way to connect to drive: it gets the URL and `said`, and returns the version that was negotiated (as far as the
-// library tells), `call`, which calls a tool and returns the text of its result, and `close`. What it has to say goes through `said`:
-// progress, and trouble. What the library writes to stderr by itself is looked at too. A library that would give up connecting after a
-// few seconds gets more of them: the machine may be busy.
+// A program passes a function to drive that connects. The function gets the URL and `said`, and returns the negotiated version (if the
+// library tells it), `call`, which calls a tool and returns the text of its result, and `close`. It reports progress and trouble with `said`.
+// The tests also read what the library writes to stderr. A library that gives up connecting after a few seconds gets a longer time-out: the
+// machine may be busy.
 
 import { createInterface } from 'node:readline';
 
@@ -17,10 +17,10 @@ const said = {
   trouble: (error) => say('trouble', '', error?.message ?? error),
 };
 
-// only tells the name of the package that a program shall use: several releases live side by side under names of their own.
+// only has the name of the package to use: several releases are installed under different names.
 export const only = () => process.argv[2];
 
-// textOf is the text of a result.
+// textOf returns the text of a result.
 export const textOf = (result) => result.content.map((c) => c.text).join('');
 
 export async function drive(connect) {

@@ -1,5 +1,5 @@
-// mcp-remote, which lets programs that know stdio only reach servers on HTTP: node mcp-remote.mjs <url>. Behind it is the official
-// TypeScript client.
+// mcp-remote, which connects programs that support only stdio to servers on HTTP: node mcp-remote.mjs <url>. It uses the official TypeScript
+// client.
 
 import { Client } from 'sdk-1.32.2/client/index.js';
 import { StdioClientTransport } from 'sdk-1.32.2/client/stdio.js';

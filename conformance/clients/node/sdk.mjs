@@ -1,4 +1,4 @@
-// The official TypeScript client of that release: node sdk.mjs <package> <url>
+// One release of the official TypeScript client: node sdk.mjs <package> <url>
 
 import { drive, only, textOf } from './driver.mjs';
 
@@ -17,7 +17,7 @@ await drive(async (url, said) => {
         await client.callTool({ name, arguments: {} }, undefined, { onprogress: ({ progress }) => said.progress(name, progress) }),
       ),
     close: async () => {
-      client.onerror = undefined; // it takes the streams that it cuts itself for trouble
+      client.onerror = undefined; // it reports the streams that it cuts itself as errors
       await transport.terminateSession();
       await client.close();
     },

@@ -1,18 +1,18 @@
-// One of the two official TypeScript clients, driven line by line by the tests of the conformance module.
+// One of the two official TypeScript clients, controlled line by line by the tests of the conformance module.
 //
 //   node client.mjs v1 <url>     @modelcontextprotocol/sdk
 //   node client.mjs v2 <url>     @modelcontextprotocol/client, as a client of both eras; v2-legacy and v2-modern: of one
 //
-// It obeys and prints as the client in ../gosdk does, and knows one line more: "again <tool>" calls a tool, then asks twice to
-// resume that call, from its first event and from its last, and prints what came of the first as the result of "again". "listen" has it
-// ask for what changes, as clients of the modern era do.
+// It obeys and prints like the client in ../gosdk, and knows one more line: "again <tool>" calls a tool, then resumes that call twice, from
+// its first event and from its last, and prints the outcome of the first resume as the result of "again". "listen" subscribes to changes, as
+// clients of the modern era do.
 
 import { createInterface } from 'node:readline';
 
 const [era, url] = process.argv.slice(2);
 const say = (kind, of, text) => process.stdout.write(JSON.stringify({ kind, of, text: String(text) }) + '\n');
 
-// Both take their handlers by different names.
+// The two clients have different names for handlers.
 async function load() {
   if (era === 'v1') {
     const { Client } = await import('@modelcontextprotocol/sdk/client/index.js');
@@ -77,7 +77,7 @@ async function again(name) {
   try {
     say('result', name, text(await request(name, name, { onresumptiontoken: (token) => tokens.push(token) })));
     say('result', 'again', text(await request(name, 'again', { resumptionToken: tokens[0] })));
-    // Nothing is left to be fetched here, so nobody waits for it.
+    // Nothing is left to be fetched, so this is not awaited.
     await transport.send({ jsonrpc: '2.0', id: 'late', method: 'tools/call', params: { name } }, { resumptionToken: tokens.at(-1) });
   } catch (error) {
     say('error', 'again', error.message);
@@ -95,7 +95,7 @@ try {
     else running.push(verb === 'again' ? again(name) : call(name));
   }
   await Promise.all(running);
-  client.onerror = undefined; // v1 takes the streams that it cuts itself for trouble
+  client.onerror = undefined; // v1 reports the streams that it cuts itself as errors
   await transport.terminateSession();
   await client.close();
   say('ended', '', '');

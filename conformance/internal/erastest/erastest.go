@@ -1,5 +1,4 @@
-// Package erastest looks at an app that serves both eras. The suite looks into everything; this says sooner, and without node, that a
-// fixture no longer does.
+// Package erastest checks that an app serves both eras. The suite checks everything; this test is faster, and needs no node.
 package erastest
 
 import (
@@ -17,7 +16,7 @@ import (
 // Run opens a session with one request and lists the tools without a session with the next.
 func Run(t *testing.T, app rejoin.App) {
 	t.Helper()
-	srv, err := rejoin.NewServer(app, rejoin.Config{Eras: rejoin.Both})
+	srv, err := rejoin.NewServer(app, rejoin.Config{Eras: rejoin.EraBoth})
 	require.NoError(t, err)
 	defer srv.Close()
 	handler := stdadapter.New(srv)

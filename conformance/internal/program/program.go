@@ -1,4 +1,4 @@
-// Package program is what the fixture servers have in common: the program around an app, behind a router of choice.
+// Package program is the main program of the fixture servers: it serves an app behind a chosen router.
 //
 //	fixture -addr 127.0.0.1:0 -router stdlib
 //
@@ -6,7 +6,7 @@
 //
 //	listening on http://127.0.0.1:PORT/mcp
 //
-// SIGINT and SIGTERM end it: running calls first, then connections.
+// SIGINT and SIGTERM end it in good order: it waits for running calls first, then for connections.
 package program
 
 import (
@@ -28,8 +28,8 @@ import (
 
 const (
 	path = "/mcp"
-	// How long running calls, and then connections, may take to end. Together they are less than the time after which whoever
-	// runs the suite loses patience.
+	// The time for running calls, and then for connections, to end. Together they are less than the time after which conformance/run kills the
+	// process.
 	drainFor    = 2 * time.Second
 	shutdownFor = 2 * time.Second
 )
@@ -47,7 +47,7 @@ func Main(app rejoin.App, eras rejoin.Eras) {
 	}
 }
 
-// run serves until ctx ends. Nil: it ended cleanly.
+// run serves until ctx ends. It returns nil if it ended cleanly.
 func run(ctx context.Context, app rejoin.App, eras rejoin.Eras, args []string, stdout, stderr io.Writer) error {
 	flags := flag.NewFlagSet("fixture", flag.ContinueOnError)
 	flags.SetOutput(stderr)
@@ -88,17 +88,17 @@ func run(ctx context.Context, app rejoin.App, eras rejoin.Eras, args []string, s
 	return shutdown(srv, server, log)
 }
 
-// policy streams the answer to tools/list, because the suite looks at concurrent streams by it. All else is plain JSON when it
-// is quick, so both forms are tested.
+// policy answers tools/list with a stream, because the suite tests concurrent streams with it. Every other request gets plain JSON if it is
+// quick. So both forms are tested.
 func policy(r rejoin.RequestInfo, p rejoin.Policy) rejoin.Policy {
 	if r.Method == "tools/list" {
-		p.Mode = rejoin.SSE
+		p.Mode = rejoin.ModeSSE
 	}
 	return p
 }
 
-// shutdown ends the calls before the connections that their answers travel on. That calls are cut off is no fault of the server:
-// a suite that failed leaves some behind.
+// shutdown ends calls before the connections that carry their answers. Calls that do not end in time are not an error: a suite that failed
+// leaves some behind.
 func shutdown(srv *rejoin.Server, server *http.Server, log *slog.Logger) error {
 	drain, cancel := context.WithTimeout(context.Background(), drainFor)
 	defer cancel()

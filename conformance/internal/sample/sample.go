@@ -1,4 +1,4 @@
-// Package sample has what every fixture shows the suite, whichever SDK it is written with.
+// Package sample has the content that every fixture shows to the suite.
 package sample
 
 import (
@@ -13,12 +13,12 @@ const (
 	WAV = "UklGRiwAAABXQVZFZm10IBAAAAABAAEAQB8AAEAfAAABAAgAZGF0YQgAAACAgICAgICAgA=="
 )
 
-// Words are what is offered for each argument of each prompt.
+// Words are the completions for each argument of each prompt.
 var Words = []string{"paris", "park", "party", "test", "testing"}
 
 type object = map[string]any
 
-// Form is the schema of what a user is asked for.
+// Form is the schema of a form for the user.
 func Form(properties map[string]any, required ...string) map[string]any {
 	schema := object{"type": "object", "properties": properties}
 	if len(required) > 0 {
@@ -62,7 +62,7 @@ var (
 	}
 )
 
-// Schema2020 has in it what only JSON Schema 2020-12 has (SEP-1613, SEP-2106). The suite looks for it in tools/list.
+// Schema2020 uses keywords that only JSON Schema 2020-12 has (SEP-1613, SEP-2106). The suite looks for it in tools/list.
 var Schema2020 = json.RawMessage(`{
 	"$schema": "https://json-schema.org/draft/2020-12/schema",
 	"type": "object",

@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// Work takes its time, unless ctx ends before.
+// Work waits for d. If ctx ends before, it returns the cause.
 func Work(ctx context.Context, d time.Duration) error {
 	t := time.NewTimer(d)
 	defer t.Stop()

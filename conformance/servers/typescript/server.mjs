@@ -3,15 +3,15 @@
 //   node server.mjs v1     @modelcontextprotocol/sdk
 //   node server.mjs v2     @modelcontextprotocol/server, with @modelcontextprotocol/node
 //
-// It prints "listening on <url>". With "forgets" after the name it has no event store. Its tools, which say what they do as log messages:
+// It prints "listening on <url>". With "forgets" after the name it has no event store. Its tools report in log messages:
 //
-//   polls <n>    says something, closes the stream and does nothing until "go" is called, n times over
-//   slow         says "one", does nothing until "go" is called, says "two"
-//   quick        says "one" and "two"
-//   fails        is an error
-//   tell <text>  says the text on the standalone stream; "" closes that
-//   go           lets one go on that waits, or the next that will
-//   runs <tool>  counts how often the tool was called
+//   polls <n>    n times: sends a message, closes the stream, and waits until "go" is called
+//   slow         sends "one", waits until "go" is called, sends "two"
+//   quick        sends "one" and "two"
+//   fails        returns an error
+//   tell <text>  sends the text on the standalone stream; "" closes that stream
+//   go           lets one waiting tool go on, or the next tool that will wait
+//   runs <tool>  returns how often the tool was called
 
 import { randomUUID } from 'node:crypto';
 import { createServer } from 'node:http';
@@ -46,7 +46,7 @@ async function load() {
 
 const lib = await load();
 
-// Store is an event store as the SDKs want it.
+// Store is an event store with the SDKs' interface.
 class Store {
   events = [];
 
@@ -70,7 +70,7 @@ class Store {
   }
 }
 
-// A turnstile lets one through for each go.
+// Each go lets one waiting tool through.
 let goes = 0;
 const waiting = [];
 const turn = () => (goes > 0 ? void goes-- : new Promise((resolve) => waiting.push(resolve)));
@@ -131,4 +131,4 @@ const server = createServer(async (req, res) => {
   await (transports.get(id) ?? (await connect())).handleRequest(req, res);
 });
 server.listen(0, '127.0.0.1', () => console.log(`listening on http://127.0.0.1:${server.address().port}/mcp`));
-process.stdin.on('end', () => process.exit(0)).resume(); // with the test
+process.stdin.on('end', () => process.exit(0)).resume(); // ends with the test

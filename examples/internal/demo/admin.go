@@ -9,18 +9,18 @@ import (
 	"github.com/rejoin-mcp/rejoin"
 )
 
-// Session is a session as an admin sees it. Its Ref opens nothing, so it may stand in logs and on pages; a session's ID may not.
+// Session is a session as an admin sees it. Its Ref gives no access to the session, so it may appear in logs and on pages; the ID may not.
 type Session struct {
-	Ref     rejoin.Ref `json:"ref"`
-	User    string     `json:"user"`
-	Streams []Stream   `json:"streams"`
+	Ref     rejoin.SessionRef `json:"ref"`
+	User    string            `json:"user"`
+	Streams []Stream          `json:"streams"`
 }
 
-// Stream is a request's stream, or a session's standalone stream, which has no method.
+// Stream is the stream of a request, or the standalone stream, which has no method.
 type Stream struct {
-	Ref    rejoin.Ref `json:"ref"`
-	Method string     `json:"method,omitempty"`
-	State  string     `json:"state"`
+	Ref    rejoin.StreamRef `json:"ref"`
+	Method string           `json:"method,omitempty"`
+	State  string           `json:"state"`
 }
 
 // Sessions lists a server's sessions, the oldest first.

@@ -1,3 +1,3 @@
-// Package demo is what the examples have in common, none of it about routers or SDKs: users, an MCP server with one slow tool,
-// what an admin sees, and how to serve.
+// Package demo has what the examples share and what is not about routers or SDKs: users, an MCP server with one slow tool, what an
+// admin sees, and how to serve.
 package demo

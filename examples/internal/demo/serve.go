@@ -16,7 +16,7 @@ import (
 	"github.com/rejoin-mcp/rejoin"
 )
 
-// Main is the main function of an example whose matter is not how to listen: it runs run until a signal comes.
+// Main is the main function of examples that do not show how to listen. It calls run with a context that ends with the first signal.
 func Main(run func(ctx context.Context, ln net.Listener, closeAfter time.Duration) error) {
 	addr := flag.String("addr", "127.0.0.1:8080", "where to listen")
 	closeAfter := flag.Duration("close-after", 50*time.Second, "let clients go once a response has been open so long")
@@ -34,8 +34,8 @@ func Main(run func(ctx context.Context, ln net.Listener, closeAfter time.Duratio
 	}
 }
 
-// Serve serves until ctx ends. Then it takes nothing new, gives running calls ten seconds to end and their clients to fetch what
-// they are owed, and closes.
+// Serve serves until ctx ends. Then it accepts no new work, gives running calls and the clients that still have results to fetch ten
+// seconds, and closes.
 func Serve(ctx context.Context, ln net.Listener, handler http.Handler, srv *rejoin.Server) error {
 	web := &http.Server{Handler: handler, ReadHeaderTimeout: 10 * time.Second}
 	failed := make(chan error, 1)

@@ -9,7 +9,7 @@ import (
 	"github.com/rejoin-mcp/rejoin"
 )
 
-// NewApp is an MCP server with one tool. user is how a tool gets the user's name out of its context: that is the router's part.
+// NewApp returns an app with one tool. user returns the name of the user from a tool's context; it depends on the router.
 func NewApp(user func(ctx context.Context) string) rejoin.App {
 	return rejoin.NewToolApp(rejoin.Info{Name: "router-example", Version: "1.0.0"}, rejoin.Tool{
 		Name:        "greet",
@@ -35,7 +35,7 @@ func NewApp(user func(ctx context.Context) string) rejoin.App {
 	})
 }
 
-// greet works on when its client has gone and the request that called it is over. Only then does it ask who called.
+// greet disconnects its client and goes on. It reads the user from its context when the request that called it is long over.
 func greet(ctx context.Context, d time.Duration, user func(ctx context.Context) string) (any, error) {
 	const steps = 4
 	h := rejoin.HandleFromContext(ctx)
@@ -51,7 +51,7 @@ func greet(ctx context.Context, d time.Duration, user func(ctx context.Context) 
 	return rejoin.Text("Hello, " + user(ctx) + "!"), nil
 }
 
-// pause stands for work. It returns why ctx ended, if it did.
+// pause stands for work. If ctx ends, it returns the cause.
 func pause(ctx context.Context, d time.Duration) error {
 	timer := time.NewTimer(d)
 	defer timer.Stop()

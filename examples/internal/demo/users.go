@@ -5,13 +5,13 @@ import (
 	"strings"
 )
 
-// Users and Admins are names by bearer token. A real server would ask its identity provider.
+// Users and Admins map bearer tokens to names. A real server would ask its identity provider.
 var (
 	Users  = map[string]string{"token-of-ada": "Ada", "token-of-grace": "Grace"}
 	Admins = map[string]string{"token-of-root": "root"}
 )
 
-// UserOf returns the name that belongs to a request's bearer token; false if it has none of names.
+// UserOf returns the name that belongs to a request's bearer token; false if the token is not in names.
 func UserOf(r *http.Request, names map[string]string) (string, bool) {
 	scheme, token, _ := strings.Cut(r.Header.Get("Authorization"), " ")
 	name, ok := names[token]

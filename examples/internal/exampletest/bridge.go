@@ -16,20 +16,11 @@ import (
 	"github.com/rejoin-mcp/rejoin/rejointest"
 )
 
-// RunBridge starts an example with an SDK's server, as Run does one with a router: it polls a call that lets its client go, and
-// has a call that knows nothing of it let go after a while.
+// RunBridge starts an example with an SDK's server. It polls a call whose tool disconnects its client, and checks that the client of another
+// call is disconnected after CloseAfter.
 func RunBridge(t *testing.T, run func(ctx context.Context, ln net.Listener, closeAfter time.Duration) error) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), deadline)
-	defer cancel()
-	ln, err := net.Listen("tcp", "127.0.0.1:0")
-	require.NoError(t, err)
-	serving, stop := context.WithCancel(ctx)
-	defer stop()
-	ended := make(chan error, 1)
-	go func() { ended <- run(serving, ln, 50*time.Millisecond) }()
-
-	site := &site{ctx: ctx, url: "http://" + ln.Addr().String()}
+	site, stop, wait := start(t, func(ctx context.Context, ln net.Listener) error { return run(ctx, ln, 50*time.Millisecond) })
 	s := open(t, site, "")
 	first := s.callTool(t, "export", "0.2")
 	first.toEnd(t)
@@ -46,16 +37,11 @@ func RunBridge(t *testing.T, run func(ctx context.Context, ln net.Listener, clos
 	s.end(t)
 
 	stop()
-	select {
-	case err := <-ended:
-		require.NoError(t, err, "nobody is owed anything, so it ends cleanly")
-	case <-ctx.Done():
-		t.Fatal("it did not end")
-	}
+	wait()
 }
 
-// Tools has the tools of a bridged server called in virtual time: the slow one outlives the proxy three times, unchanged, those of
-// letGo let their client go by themselves, and one asks its user.
+// Tools calls the tools of a bridged server in virtual time: the slow tool, which runs three times as long as the proxy's limit, those of
+// letGo, which disconnect their client themselves, and one that asks its user.
 func Tools(t *testing.T, app func() rejoin.App, letGo ...string) {
 	t.Helper()
 	bubble := func(name string, cfg rejointest.Config, test func(c *client)) {
@@ -103,7 +89,7 @@ func Tools(t *testing.T, app func() rejoin.App, letGo ...string) {
 	}
 }
 
-// client is one in virtual time.
+// client is a client in virtual time.
 type client struct {
 	*rejointest.Client
 
@@ -113,7 +99,7 @@ type client struct {
 
 func (c *client) passed() time.Duration { return time.Since(c.start) }
 
-// text is that of a call's result, for which it polls.
+// text polls for the result of a call, and returns its text.
 func (c *client) text(call *rejointest.Call) string {
 	raw := call.Result()
 	var r result

@@ -22,7 +22,7 @@ const (
 		`","capabilities":{},"clientInfo":{"name":"exampletest","version":"1"}}}`
 )
 
-// site is where an example serves.
+// site is a running example.
 type site struct {
 	ctx context.Context
 	url string
@@ -52,7 +52,7 @@ func (site *site) do(t *testing.T, what request) *http.Response {
 	return res
 }
 
-// session is a client's.
+// session is a client with a session.
 type session struct {
 	*site
 	token, id string
@@ -87,27 +87,27 @@ func (s *session) do(t *testing.T, method, body, cursor string) *http.Response {
 	return s.site.do(t, request{method: method, path: "/mcp", token: s.token, body: body, header: header})
 }
 
-// call calls the router examples' tool, which takes so many seconds.
+// call calls the tool of the router examples, which runs for so many seconds.
 func (s *session) call(t *testing.T, seconds string) *stream {
 	t.Helper()
 	return s.callTool(t, "greet", seconds)
 }
 
-// callTool calls a tool that takes so many seconds, and asks for progress.
+// callTool calls a tool that runs for so many seconds, with a progress token.
 func (s *session) callTool(t *testing.T, name, seconds string) *stream {
 	t.Helper()
 	return s.stream(t, http.MethodPost, `{"jsonrpc":"2.0","id":3,"method":"tools/call","params":{"name":"`+name+`","arguments":{"seconds":`+
 		seconds+`},"_meta":{"progressToken":"p"}}}`, "")
 }
 
-// listen opens the standalone stream.
+// listen requests the standalone stream.
 func (s *session) listen(t *testing.T) *stream {
 	t.Helper()
 	return s.stream(t, http.MethodGet, "", "")
 }
 
-// poll comes back, at once instead of when it was told to, until the result is there. It returns its text and the progress that was
-// reported, what came on the first stream included.
+// poll polls, without the delay that it was told, until the result is there. It returns the text of the result and the values of all
+// progress, including that of the first stream.
 func (s *session) poll(t *testing.T, at *stream) (text string, steps []int) {
 	t.Helper()
 	steps = at.steps
@@ -123,18 +123,18 @@ func (s *session) poll(t *testing.T, at *stream) (text string, steps []int) {
 func (s *session) stream(t *testing.T, method, body, cursor string) *stream {
 	t.Helper()
 	res := s.do(t, method, body, cursor)
-	t.Cleanup(func() { _ = res.Body.Close() }) // nothing is left to be said of it
+	t.Cleanup(func() { _ = res.Body.Close() }) // an error says nothing about the test
 	require.Equal(t, http.StatusOK, res.StatusCode)
 	require.Equal(t, "text/event-stream", res.Header.Get("Content-Type"))
 	return &stream{events: sse.NewReader(res.Body, maxEvent), cursor: cursor}
 }
 
-// stream is one response, and what was read of it.
+// stream is a response that is a stream, and what was read of it.
 type stream struct {
 	events *sse.Reader
 	cursor string        // the last event id
-	retry  time.Duration // what the server said last
-	steps  []int         // of progress
+	retry  time.Duration // the last retry
+	steps  []int         // the values of progress
 	result *result
 }
 
@@ -144,14 +144,14 @@ type result struct {
 	} `json:"content"`
 }
 
-// toEnd reads until the server closes.
+// toEnd reads to the end of the stream.
 func (s *stream) toEnd(t *testing.T) {
 	t.Helper()
 	for s.next(t) {
 	}
 }
 
-// next reads one event. False: the stream has ended, between two events.
+// next reads one event. It returns false if the stream has ended between two events.
 func (s *stream) next(t *testing.T) bool {
 	t.Helper()
 	ev, err := s.events.Next()

@@ -1,5 +1,5 @@
-// Package exampletest is one test for all router examples: what they are to show, seen from outside. It uses real sockets and the
-// real clock, and waits for what happens, with a deadline for the whole.
+// Package exampletest is the test of all router examples, from a client's point of view. It uses real sockets and the real clock, and waits
+// for events, with one deadline for all.
 package exampletest
 
 import (
@@ -25,19 +25,10 @@ const (
 	origin = "http://localhost:6274"
 )
 
-// Run starts an example by its run function, calls its tool, polls, looks in as an admin and as a web page, and ends it.
+// Run starts an example by its run function, calls its tool, polls, sends requests as an admin and as a web page, and ends it.
 func Run(t *testing.T, run func(ctx context.Context, ln net.Listener) error) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), deadline)
-	defer cancel()
-	ln, err := net.Listen("tcp", "127.0.0.1:0")
-	require.NoError(t, err)
-	serving, stop := context.WithCancel(ctx)
-	defer stop()
-	ended := make(chan error, 1)
-	go func() { ended <- run(serving, ln) }()
-
-	site := &site{ctx: ctx, url: "http://" + ln.Addr().String()}
+	site, stop, wait := start(t, run)
 	t.Run("strangers are turned away", site.strangers)
 	t.Run("web pages are let in by CORS", site.webPages)
 	t.Run("a call is closed and polled to its result", site.polledCall)
@@ -48,14 +39,32 @@ func Run(t *testing.T, run func(ctx context.Context, ln net.Listener) error) {
 	standalone := last.listen(t)
 	stop()
 	standalone.toEnd(t)
-	select {
-	case err := <-ended:
-		require.NoError(t, err, "nobody is owed anything, so it ends cleanly")
-	case <-ctx.Done():
-		t.Fatal("it did not end")
-	}
-	_, err = new(net.Dialer).DialContext(ctx, "tcp", ln.Addr().String())
+	wait()
+	_, err := new(net.Dialer).DialContext(site.ctx, "tcp", strings.TrimPrefix(site.url, "http://"))
 	require.Error(t, err, "it still listens after its end")
+}
+
+// start starts an example on a port of its own. stop tells it to end. wait waits for its end, which must be clean.
+func start(t *testing.T, run func(ctx context.Context, ln net.Listener) error) (started *site, stop, wait func()) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), deadline)
+	t.Cleanup(cancel)
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	serving, stop := context.WithCancel(ctx)
+	t.Cleanup(stop)
+	ended := make(chan error, 1)
+	go func() { ended <- run(serving, ln) }()
+	wait = func() {
+		t.Helper()
+		select {
+		case err := <-ended:
+			require.NoError(t, err, "no client has anything left to fetch, so it ends cleanly")
+		case <-ctx.Done():
+			t.Fatal("it did not end")
+		}
+	}
+	return &site{ctx: ctx, url: "http://" + ln.Addr().String()}, stop, wait
 }
 
 func (site *site) strangers(t *testing.T) {
@@ -122,7 +131,7 @@ func (site *site) webPages(t *testing.T) {
 			id = head.Get("Mcp-Session-Id")
 		}
 	}
-	for _, from := range []string{"http://evil.example", "null", "http://localhost:6275"} { // the same verdict on both
+	for _, from := range []string{"http://evil.example", "null", "http://localhost:6275"} { // rejoin and CORS both refuse them
 		res := preflight(from, http.MethodPost)
 		require.NoError(t, res.Body.Close())
 		require.Empty(t, res.Header.Get("Access-Control-Allow-Origin"), from)
@@ -133,12 +142,12 @@ func (site *site) webPages(t *testing.T) {
 	}
 }
 
-// askedFor are the header fields that clients send, as a browser asks for them.
+// askedFor are the header fields that clients send, as a browser names them in a preflight.
 var askedFor = []string{
 	"accept", "authorization", "content-type", "last-event-id", "mcp-method", "mcp-name", "mcp-protocol-version", "mcp-session-id",
 }
 
-// names splits a list of header names, whose case does not matter.
+// names splits a list of header names, in lower case.
 func names(list string) []string {
 	all := strings.Split(strings.ToLower(list), ",")
 	for i := range all {
@@ -147,7 +156,7 @@ func names(list string) []string {
 	return all
 }
 
-// polledCall lets other users' requests go through the same routes while the call runs: routers reuse their contexts.
+// polledCall sends requests of other users through the same routes while the call runs, because routers reuse their contexts.
 func (site *site) polledCall(t *testing.T) {
 	s, other := open(t, site, ada), open(t, site, grace)
 	first := s.call(t, "0.2")
@@ -182,7 +191,7 @@ func (site *site) admin(t *testing.T) {
 	call := s.call(t, "3600")
 	call.toEnd(t)
 	poll := s.stream(t, http.MethodGet, "", call.cursor)
-	poll.next(t) // it has come back
+	poll.next(t) // the client has polled
 
 	sessions := list(t, site)
 	require.Len(t, sessions, 1)

@@ -2,7 +2,7 @@ package snippets
 
 import "github.com/rejoin-mcp/rejoin"
 
-// CanPoll knows a client that does not come back when it is let go.
+// CanPoll tells the server about a client that does not poll.
 func CanPoll(app rejoin.App) (*rejoin.Server, error) {
 	return rejoin.NewServer(app, rejoin.Config{
 		CanPoll: func(client rejoin.ClientInfo, presumed bool) bool {

@@ -13,7 +13,7 @@ import (
 	"github.com/rejoin-mcp/rejoin/client"
 )
 
-// Client calls a tool and follows it.
+// Client calls a tool and reads its messages and its result.
 func Client(ctx context.Context, save func(token string)) error {
 	var result json.RawMessage
 	s, err := client.Connect(ctx, "https://example.com/mcp", client.Config{})
@@ -25,20 +25,20 @@ func Client(ctx context.Context, save func(token string)) error {
 	if err != nil {
 		return err
 	}
-	for m := range call.Messages() { // progress and the like, each once, whatever becomes of the connections
+	for m := range call.Messages() { // progress and other messages, each once, even when connections break
 		fmt.Println(m.Method, string(m.Params))
-		save(call.Token()) // a secret; client.Resume goes on with it, in another process too
+		save(call.Token()) // a secret; client.Resume continues the call with it, also in another process
 	}
 	err = call.Wait(ctx, &result)
 	return err
 }
 
-// Resume goes on with a call.
+// Resume continues a call.
 func Resume(ctx context.Context, url, token string) (json.RawMessage, error) {
 	var result json.RawMessage
 	call, err := client.Resume(ctx, url, token, client.Config{})
 	if err != nil {
-		return nil, err // no token
+		return nil, err // not a token
 	}
 	err = call.Wait(ctx, &result)
 	if errors.Is(err, client.ErrExpired) || errors.Is(err, client.ErrSessionGone) {
@@ -47,7 +47,7 @@ func Resume(ctx context.Context, url, token string) (json.RawMessage, error) {
 	return result, err
 }
 
-// Configs are a client's.
+// Configs are configurations of a client.
 func Configs(ctx context.Context, source oauth2.TokenSource, transport http.RoundTripper) []client.Config {
 	authorized := client.Config{HTTP: oauth2.NewClient(ctx, source)}
 	own := client.Config{HTTP: &http.Client{Transport: transport}}

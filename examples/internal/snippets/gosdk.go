@@ -23,7 +23,7 @@ func GoSDK(mux *http.ServeMux, server *mcp.Server) {
 	stdadapter.Register(mux, "/mcp", srv)
 }
 
-// GoSDKBefore is what stood there before.
+// GoSDKBefore is the same with the SDK's own handler.
 func GoSDKBefore(server *mcp.Server) http.Handler {
 	handler := mcp.NewStreamableHTTPHandler(func(*http.Request) *mcp.Server { return server }, nil)
 	mux := http.NewServeMux()
@@ -50,7 +50,7 @@ type exportArgs struct {
 	Rows int `json:"rows"`
 }
 
-// GoSDKTool lets its client go when it knows better than a timer.
+// GoSDKTool adds a tool that disconnects its client itself.
 func GoSDKTool(server *mcp.Server, write func(context.Context, int) error) {
 	mcp.AddTool(server, &mcp.Tool{Name: "export"}, func(ctx context.Context, _ *mcp.CallToolRequest, in exportArgs) (*mcp.CallToolResult, any, error) {
 		_ = rejoin.HandleFromContext(ctx).CloseStream(0) // an error means only that this client stays connected
@@ -73,6 +73,6 @@ func GoSDKAuth(mux *http.ServeMux, server *mcp.Server, verify auth.TokenVerifier
 
 // Both serves both eras on one URL.
 func Both(server *mcp.Server) (*rejoin.Server, error) {
-	srv, err := rejoin.NewServer(gosdk.New(server), rejoin.Config{Eras: rejoin.Both})
+	srv, err := rejoin.NewServer(gosdk.New(server), rejoin.Config{Eras: rejoin.EraBoth})
 	return srv, err
 }

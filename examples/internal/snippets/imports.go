@@ -6,5 +6,5 @@ import (
 	"github.com/rejoin-mcp/rejoin/bridge/gosdk"
 )
 
-// Bridged are what a bridged server is made of.
+// Bridged are the functions that make an app of an SDK's server.
 var Bridged = []any{rejoin.NewServer, stdadapter.Register, gosdk.New}

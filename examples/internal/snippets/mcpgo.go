@@ -23,7 +23,7 @@ func MCPGo(mux *http.ServeMux, mcpServer *server.MCPServer) {
 	stdadapter.Register(mux, "/mcp", srv)
 }
 
-// MCPGoTool lets its client go when it knows better than a timer.
+// MCPGoTool adds a tool that disconnects its client itself.
 func MCPGoTool(mcpServer *server.MCPServer, write func(context.Context, int) error) {
 	mcpServer.AddTool(mcp.NewTool("export", mcp.WithNumber("rows")), func(ctx context.Context, request mcp.CallToolRequest) (*mcp.CallToolResult, error) {
 		_ = rejoin.HandleFromContext(ctx).CloseStream(0) // an error means only that this client stays connected
@@ -34,7 +34,7 @@ func MCPGoTool(mcpServer *server.MCPServer, write func(context.Context, int) err
 	})
 }
 
-// MCPGoBefore is what stood there before.
+// MCPGoBefore is the same with mcp-go's own handler.
 func MCPGoBefore(mcpServer *server.MCPServer) http.Handler {
 	handler := server.NewStreamableHTTPServer(mcpServer)
 	mux := http.NewServeMux()

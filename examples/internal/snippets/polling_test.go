@@ -22,7 +22,7 @@ func exporter() rejoin.App {
 			if err := h.Progress(float64(step+1), 3, ""); err != nil {
 				return nil, err
 			}
-			_ = h.CloseStream(30 * time.Second) // an error means only that the client stays
+			_ = h.CloseStream(30 * time.Second) // an error means only that the client stays connected
 		}
 		return rejoin.Text("exported"), nil
 	}
@@ -68,12 +68,12 @@ func TestExportKnowsNothingOfPolling(t *testing.T) {
 	})
 }
 
-// A client that never comes back.
+// A client that never polls.
 func TestExportOutlivesNobody(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := rejointest.New(t, exporter(), rejointest.Config{
 			Server:  rejoin.Config{Policy: rejoin.Policy{AbandonAfter: 10 * time.Second}},
-			Version: "2025-11-25", // or an older one, whose clients are never sent away
+			Version: "2025-11-25", // or an older one, whose clients are never disconnected
 		})
 		call := c.CallTool("export", nil)
 		call.Cut()

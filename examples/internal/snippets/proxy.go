@@ -6,7 +6,7 @@ import (
 	"github.com/rejoin-mcp/rejoin"
 )
 
-// BehindNginx is what nginx with a limit of 60 s asks for.
+// BehindNginx is a configuration for a server behind nginx with a limit of 60 s.
 func BehindNginx() rejoin.Config {
 	return rejoin.Config{
 		AllowedHosts: []string{"mcp.example.com"}, // where the server listens on a loopback address

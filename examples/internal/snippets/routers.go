@@ -7,5 +7,5 @@ import (
 	stdadapter "github.com/rejoin-mcp/rejoin/adapters/stdlib"
 )
 
-// Adapters are the handlers of each router.
+// Adapters are the adapters' handlers, for each router.
 var Adapters = []any{chiadapter.New, echoadapter.New, ginadapter.New, stdadapter.New}

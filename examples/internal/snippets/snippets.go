@@ -18,18 +18,18 @@ import (
 	stdadapter "github.com/rejoin-mcp/rejoin/adapters/stdlib"
 )
 
-// Timer lets every client go after a while.
+// Timer disconnects every client after a while.
 func Timer() rejoin.Config {
 	cfg :=
 		rejoin.Config{Policy: rejoin.Policy{CloseAfter: 50 * time.Second}} // below the proxy's limit
 	return cfg
 }
 
-// Tool lets its client go when it knows better.
+// Tool disconnects its client itself.
 //
-//nolint:errcheck // as the README has it: an error means only that the client stays
+//nolint:errcheck // as in the README: an error means only that the client stays
 func Tool(ctx context.Context) {
-	rejoin.HandleFromContext(ctx).CloseStream(0) // the client goes; the call goes on
+	rejoin.HandleFromContext(ctx).CloseStream(0) // the client is disconnected; the call continues
 }
 
 // Beside sends on both streams of a call.
@@ -41,7 +41,7 @@ func Beside(ctx context.Context, uri string) error {
 	return h.Session().Notify(context.Background(), "notifications/resources/updated", map[string]string{"uri": uri}) // on the standalone stream
 }
 
-// Routers are the mounts.
+// Routers mounts a server on each router but gin.
 func Routers(srv *rejoin.Server, mux *http.ServeMux, r chi.Router, e *echo.Echo) {
 	stdadapter.Register(mux, "/mcp", srv)
 	r.Mount("/mcp", chiadapter.New(srv))
@@ -50,13 +50,13 @@ func Routers(srv *rejoin.Server, mux *http.ServeMux, r chi.Router, e *echo.Echo)
 	e.Use(echoadapter.Middleware("/mcp", srv, "user"))
 }
 
-// Gin is the mount on gin.
+// Gin mounts a server on gin.
 func Gin(srv *rejoin.Server, r *gin.Engine) {
 	auth := func(*gin.Context) {}
 	ginadapter.Register(r.Group("", auth), "/mcp", srv)
 }
 
-// Later is what a tool reads when its request is long over.
+// Later reads values of a request that is long over, as a tool does.
 func Later(ctx context.Context) []any {
 	ginUser, _ := ginadapter.Get(ctx, "user")
 	echoUser, _ := echoadapter.Get(ctx, "user")
@@ -70,12 +70,12 @@ func Later(ctx context.Context) []any {
 	}
 }
 
-// Admin is an ordinary route.
+// Admin is a handler for operators.
 func Admin(_ http.ResponseWriter, r *http.Request) {
 	srv := rejoin.ServerFromContext(r.Context()) // behind the adapter's Middleware
 	for session := range srv.Sessions() {        // named by Ref: ids are secrets
 		for _, stream := range session.Streams {
-			_ = srv.CloseStream(stream.Ref, time.Minute) // let its client go; an error means that it stays
+			_ = srv.CloseStream(stream.Ref, time.Minute) // disconnects its client; an error means that it stays connected
 		}
 	}
 }

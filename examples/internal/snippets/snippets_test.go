@@ -33,7 +33,7 @@ var (
 	link    = regexp.MustCompile(`\]\(([^)#:]+)(#[^)]*)?\)`)
 )
 
-// What the documents quote compiles: each block stands in a Go file here.
+// The code in the documents compiles: each block is in a Go file of the examples.
 func TestTheDocumentsQuoteWhatCompiles(t *testing.T) {
 	code := sources(t)
 	blocks, quoted := 0, 0
@@ -55,7 +55,7 @@ func TestTheDocumentsQuoteWhatCompiles(t *testing.T) {
 	require.Greater(t, quoted, 6, "calls are found")
 }
 
-// A block that is not there is not found, nor is one with a line left out or half a line.
+// The check can fail: a block with a line left out, or with half a line, is not found.
 func TestWhatDoesNotCompileIsFound(t *testing.T) {
 	code := []string{lines("func f() {\n\ta()\n\n\tb()\n}\n")}
 	require.True(t, anyContains(code, lines("a()\nb()")))
@@ -85,7 +85,7 @@ func TestTheDocumentsNameCommandsThatExist(t *testing.T) {
 	require.Greater(t, found, 10, "commands are found")
 }
 
-// What the documents link to in this repository is there.
+// Links of the documents to files of this repository lead to a file.
 func TestTheDocumentsLinkToWhatIsThere(t *testing.T) {
 	found := 0
 	for _, name := range documents(t) {
@@ -100,13 +100,13 @@ func TestTheDocumentsLinkToWhatIsThere(t *testing.T) {
 	require.Greater(t, found, 15, "links are found")
 }
 
-// What the README says of the SDKs' own handlers is what docs/comparison.md says, whose rows are tested.
+// What the README says about the SDKs' own handlers is in docs/comparison.md, whose rows are tested.
 func TestTheReadmeComparesAsTheComparisonDoes(t *testing.T) {
 	readme, err := os.ReadFile(filepath.Join(root, "README.md"))
 	require.NoError(t, err)
 	comparison, err := os.ReadFile(filepath.Join(root, "docs", "comparison.md"))
 	require.NoError(t, err)
-	_, section, _ := strings.Cut(string(readme), "\n## Beside the SDKs' own handlers\n")
+	_, section, _ := strings.Cut(string(readme), "\n## Compared with the SDKs' own handlers\n")
 	section, _, _ = strings.Cut(section, "\n## ")
 	rows := 0
 	for line := range strings.Lines(section) {
@@ -118,7 +118,7 @@ func TestTheReadmeComparesAsTheComparisonDoes(t *testing.T) {
 	require.Greater(t, rows, 5, "rows are found")
 }
 
-// versions are what a block must be found as: a difference, as it was before and as it is after.
+// versions returns the code to look for: the block, or for a diff the code before and the code after it.
 func versions(language, block string) []string {
 	if language == "go" {
 		return []string{lines(block)}
@@ -135,7 +135,7 @@ func versions(language, block string) []string {
 	return []string{lines(before.String()), lines(after.String())}
 }
 
-// lines is text without indentation, alignment and empty lines, each line between two line breaks.
+// lines returns text without indentation, alignment and empty lines, with a line break before and after each line.
 func lines(text string) string {
 	out := "\n"
 	for line := range strings.Lines(text) {
@@ -155,7 +155,7 @@ func anyContains(code []string, want string) bool {
 	return false
 }
 
-// sources are the Go files of the examples, as lines makes them, and of their tests the one that docs/testing.md quotes.
+// sources returns the Go files of the examples, and the test that docs/testing.md quotes, each as lines returns it.
 func sources(t *testing.T) (code []string) {
 	t.Helper()
 	require.NoError(t, filepath.WalkDir(filepath.Join(root, "examples"), func(path string, d fs.DirEntry, err error) error {

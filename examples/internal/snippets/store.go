@@ -5,7 +5,7 @@ import (
 	"github.com/rejoin-mcp/rejoin/eventstore"
 )
 
-// Store has other limits than the default one.
+// Store makes a server whose event store has other limits.
 func Store(app rejoin.App) (*rejoin.Server, error) {
 	store := eventstore.NewMemory(eventstore.MemoryConfig{
 		SessionBytes: 16 << 20,

@@ -9,15 +9,15 @@ import (
 	"github.com/rejoin-mcp/rejoin"
 )
 
-// Ends collects what an app is told.
+// Ends records how the calls and the sessions of an app end.
 type Ends struct {
 	mu        sync.Mutex
-	Cancelled []error // by the contexts of its calls
-	Ended     []error
+	Cancelled []error // the causes of the calls' contexts
+	Ended     []error // what Ended was called with
 }
 
-// App is the app that is told.
-func (c *Ends) App() *Fake {
+// App is the app whose ends are recorded. It answers initialize and no other request.
+func (e *Ends) App() *Fake {
 	return &Fake{
 		OnRequest: func(call *rejoin.Call) {
 			if call.Method() == "initialize" {
@@ -25,31 +25,31 @@ func (c *Ends) App() *Fake {
 				return
 			}
 			context.AfterFunc(call.Context(), func() {
-				c.mu.Lock()
-				defer c.mu.Unlock()
-				c.Cancelled = append(c.Cancelled, context.Cause(call.Context()))
+				e.mu.Lock()
+				defer e.mu.Unlock()
+				e.Cancelled = append(e.Cancelled, context.Cause(call.Context()))
 			})
 		},
 		OnEnded: func(cause error) {
-			c.mu.Lock()
-			defer c.mu.Unlock()
-			c.Ended = append(c.Ended, cause)
+			e.mu.Lock()
+			defer e.mu.Unlock()
+			e.Ended = append(e.Ended, cause)
 		},
 	}
 }
 
-// Tool is an app whose requests, initialize and ping aside, are all answered by f: with its result as it is, and {} for nil.
+// Tool is an app that answers every request except initialize and ping with the result of f, unchanged; {} for nil.
 func Tool(f func(ctx context.Context, h *rejoin.Handle) (any, error)) rejoin.App {
-	return rejoin.NewApp(Info, AsItIs(func(ctx context.Context, _ *rejoin.Request) (any, error) {
+	return rejoin.NewApp(Info, RawResults(func(ctx context.Context, _ *rejoin.Request) (any, error) {
 		return f(ctx, rejoin.HandleFromContext(ctx))
 	}))
 }
 
-// Info announces tools.
+// Info describes a server that has tools.
 var Info = rejoin.Info{Name: "test", Version: "1", Capabilities: map[string]any{"tools": struct{}{}}}
 
-// AsItIs is h with its results as they are, where rejoin would make tools' results of them: for tests that look at other things.
-func AsItIs(h rejoin.Handler) rejoin.Handler {
+// RawResults is h without the conversion of its results into results of tools, for tests that are not about that.
+func RawResults(h rejoin.Handler) rejoin.Handler {
 	return func(ctx context.Context, r *rejoin.Request) (any, error) {
 		result, err := h(ctx, r)
 		if err != nil {
@@ -63,7 +63,7 @@ func AsItIs(h rejoin.Handler) rejoin.Handler {
 	}
 }
 
-// Fake is an app made of functions. Where one is nil, all goes well: requests are answered with {}.
+// Fake is an app made of functions. A function that is nil succeeds; requests are then answered by Accept.
 type Fake struct {
 	OnOpen         func(*http.Request, *rejoin.Session) (rejoin.AppSession, error)
 	OnRequest      func(*rejoin.Call)
@@ -78,8 +78,6 @@ func (a *Fake) Open(r *http.Request, s *rejoin.Session, _ []byte) (rejoin.AppSes
 	return a, nil
 }
 
-func (a *Fake) Modern() http.Handler { return nil }
-
 func (a *Fake) Request(c *rejoin.Call) {
 	switch {
 	case a.OnRequest != nil:
@@ -89,7 +87,7 @@ func (a *Fake) Request(c *rejoin.Call) {
 	}
 }
 
-// Accept answers any request, initialize with the client's own version.
+// Accept answers any request: initialize with the client's own version, every other one with {}.
 func Accept(c *rejoin.Call) {
 	var params struct{ ProtocolVersion string }
 	_ = json.Unmarshal(c.Params(), &params)

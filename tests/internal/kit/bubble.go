@@ -12,27 +12,27 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// RequireRested requires that no more goroutines of the bubble run than when it rested.
+// RequireRested requires that the bubble has at most as many goroutines as resting, an earlier length of Goroutines.
 func RequireRested(t *testing.T, resting int) {
 	t.Helper()
 	running := Goroutines()
 	require.LessOrEqual(t, len(running), resting, strings.Join(running, "\n\n"))
 }
 
-// Goroutine is the number of the calling goroutine.
+// Goroutine is the runtime's number of the calling goroutine.
 func Goroutine() string {
 	var buf [64]byte
 	return string(bytes.Fields(buf[:runtime.Stack(buf[:], false)])[1])
 }
 
-// Bubble runs a test in virtual time.
+// Bubble runs f in virtual time.
 func Bubble(t *testing.T, f func(*testing.T)) {
 	t.Helper()
 	synctest.Test(t, f)
 }
 
-// Goroutines are the stacks of what runs in this test's bubble: unlike runtime.NumGoroutine it counts neither the finalizers nor other tests.
-// It lets all of them come to rest first.
+// Goroutines waits until all goroutines of this test's bubble are blocked, and returns their stacks. Unlike runtime.NumGoroutine it counts
+// neither finalizers nor other tests.
 func Goroutines() []string {
 	synctest.Wait()
 	buf := make([]byte, 1<<20)
@@ -48,7 +48,7 @@ func Goroutines() []string {
 // Elapse lets virtual time pass, for a test or a tool in a bubble.
 func Elapse(d time.Duration) { <-time.After(d) }
 
-// AtOnce fails the test if f takes time.
+// AtOnce fails the test if virtual time passes while f runs.
 func AtOnce(t *testing.T, what string, f func()) {
 	t.Helper()
 	began := time.Now()

@@ -1,3 +1,3 @@
-// Package kit is what the tests of this folder share: apps that do what a test says, requests and the answers to them in a line of
-// words, stores and writers that fail, and virtual time. A helper that one package alone needs stays there.
+// Package kit is shared by the tests below tests: apps that a test controls, requests, one-line summaries of what was answered, stores and
+// writers that fail, and virtual time. A helper that only one package needs belongs to that package.
 package kit

@@ -7,13 +7,13 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// HeadFields are those of an answer's head that this server ever sets. What is not expected must not be there.
+// HeadFields are all the header fields of a response that the server sets. RequireHead requires that those which it is not given are absent.
 var HeadFields = []string{
 	"Content-Type", "Allow", "Retry-After", "Cache-Control", "X-Accel-Buffering", "Mcp-Session-Id", "Mcp-Protocol-Version", "Last-Event-Id",
 	"Location", "Content-Encoding", "Accept-Encoding",
 }
 
-// RequireHead checks a head; want are names and values in turn.
+// RequireHead checks the HeadFields of a response; want are names and values in turn.
 func RequireHead(t *testing.T, head http.Header, want ...string) {
 	t.Helper()
 	expected := http.Header{}
@@ -25,12 +25,12 @@ func RequireHead(t *testing.T, head http.Header, want ...string) {
 	}
 }
 
-// RequireStream checks that an answer is a stream, and its head.
+// RequireStream checks that a response is a stream: its status and its header.
 func RequireStream(t *testing.T, res *http.Response) {
 	t.Helper()
 	require.Equal(t, http.StatusOK, res.StatusCode)
 	RequireHead(t, res.Header, StreamHead...)
 }
 
-// StreamHead is the head of every stream: names and values in turn.
+// StreamHead is the header of every stream: names and values in turn.
 var StreamHead = []string{"Content-Type", "text/event-stream", "Cache-Control", "no-cache, no-transform", "X-Accel-Buffering", "no"}

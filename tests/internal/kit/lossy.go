@@ -7,8 +7,8 @@ import (
 	"github.com/rejoin-mcp/rejoin/eventstore"
 )
 
-// LossyStore is a memory store whose engine can lose data, as one does that is restarted or replaced by a replica: what there is of
-// each log at that moment is gone but for its first events. Logs that begin later are as ever.
+// LossyStore is a memory store that can lose data, as a database does that is restarted or replaced by a replica. Each log that exists at
+// that moment keeps only its first events. Logs that begin later are not affected.
 type LossyStore struct {
 	eventstore.Store
 
@@ -19,19 +19,20 @@ type LossyStore struct {
 	fail  error
 }
 
-// NewLossyStore returns one that has lost nothing yet.
+// NewLossyStore returns a store that has lost nothing yet.
 func NewLossyStore() *LossyStore {
 	return &LossyStore{Store: eventstore.NewMemory(eventstore.MemoryConfig{})}
 }
 
-// Lose loses all but the first events of each log. gone: the store says eventstore.ErrGone of them, which it should not.
+// Lose loses all events of each log but the first keep ones. With gone the store returns eventstore.ErrGone for these logs, which breaks
+// the contract of a store.
 func (s *LossyStore) Lose(keep uint64, gone bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.since, s.keep, s.gone = s.since+1, keep, gone
 }
 
-// Fail makes every operation fail; nil: no more.
+// Fail makes every operation fail with err, until it is called with nil.
 func (s *LossyStore) Fail(err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -65,7 +66,7 @@ type lossyLog struct {
 	since int
 }
 
-// left is how much there is of the log, if some was lost.
+// left returns the last event that the log still has, if some were lost.
 func (l *lossyLog) left() (last uint64, lost bool, err error) {
 	l.s.mu.Lock()
 	defer l.s.mu.Unlock()

@@ -10,8 +10,8 @@ import (
 	"time"
 )
 
-// Main runs a package's tests, for its TestMain. Goroutines that are still there ten seconds after the last test fail it. A synctest
-// bubble sees to its own; these are what tests with real sockets and processes have left.
+// Main runs a package's tests, for its TestMain. It fails if goroutines still run ten seconds after the last test. synctest checks the
+// goroutines of a bubble; Main finds those that tests with real sockets and processes have left.
 func Main(m *testing.M) {
 	code := m.Run()
 	if left := leftAfter(10 * time.Second); code == 0 && len(left) > 0 {
@@ -21,7 +21,7 @@ func Main(m *testing.M) {
 	os.Exit(code)
 }
 
-// leftAfter waits until only the goroutines of the runtime and of package testing are there, and returns the stacks of the others.
+// leftAfter waits, up to limit, until only goroutines of the runtime and of package testing run. It returns the stacks of the others.
 func leftAfter(limit time.Duration) (left []string) {
 	tick := time.NewTicker(10 * time.Millisecond)
 	defer tick.Stop()
@@ -32,7 +32,7 @@ func leftAfter(limit time.Duration) (left []string) {
 	}
 }
 
-// notLeft are words in the stacks of goroutines that are no test's.
+// notLeft are words in the stacks of goroutines that tests did not start.
 var notLeft = []string{"kit.Main(", "testing.(*M).", "os/signal.", "runtime.ensureSigM", "internal/fuzz."}
 
 func leftNow() []string {

@@ -9,7 +9,7 @@ import (
 
 func TestMain(m *testing.M) { Main(m) }
 
-// The check of every package can fail, and it waits for what is about to end.
+// The check of Main can fail.
 func TestGoroutinesThatAreLeftAreFound(t *testing.T) {
 	stop := make(chan struct{})
 	go func() { <-stop }()

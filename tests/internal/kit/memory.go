@@ -7,7 +7,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// RequireFlat requires that the heap has grown by no more than so many bytes.
+// RequireFlat requires that the heap has grown by fewer than most bytes since HeapAlloc returned before.
 func RequireFlat(t *testing.T, before uint64, most int64, what string) {
 	t.Helper()
 	grown := int64(HeapAlloc()) - int64(before)
@@ -15,8 +15,8 @@ func RequireFlat(t *testing.T, before uint64, most int64, what string) {
 	require.Less(t, grown, most, what)
 }
 
-// InUse is what the process holds for objects and stacks.
-func InUse() uint64 {
+// MemoryInUse is how many bytes the process uses for the heap and for stacks after a collection.
+func MemoryInUse() uint64 {
 	var m runtime.MemStats
 	runtime.GC()
 	runtime.GC()
@@ -28,7 +28,7 @@ func InUse() uint64 {
 func HeapAlloc() uint64 {
 	var m runtime.MemStats
 	runtime.GC()
-	runtime.GC() // what the pools held goes with the second
+	runtime.GC() // the second collection frees what sync.Pools held
 	runtime.ReadMemStats(&m)
 	return m.HeapAlloc
 }

@@ -5,14 +5,14 @@ import (
 	"sync"
 )
 
-// Pipes is a listener of connections that hold nothing.
+// Pipes is a listener whose connections have no buffer. The user makes both channels.
 type Pipes struct {
 	Conns  chan net.Conn
 	Closed chan struct{}
 	once   sync.Once
 }
 
-// Dial connects to whoever accepts next.
+// Dial connects to the next caller of Accept.
 func (l *Pipes) Dial() net.Conn {
 	c, s := net.Pipe()
 	l.Conns <- s

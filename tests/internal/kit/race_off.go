@@ -2,5 +2,5 @@
 
 package kit
 
-// Fewer divides what is counted in hundreds of thousands.
+// Fewer divides the number of repetitions in tests that repeat something very often.
 const Fewer = 1

@@ -2,6 +2,5 @@
 
 package kit
 
-// Fewer divides what is counted in hundreds of thousands. The race detector makes the server thirty times slower; what counts there is
-// what happens, not how often.
+// Fewer divides the number of repetitions in tests that repeat something very often: the race detector makes the server thirty times slower.
 const Fewer = 20

@@ -2,14 +2,14 @@ package kit
 
 import "strings"
 
-// Refusals are requests that the transport refuses, and how. Header fields are named in turn with their values; "" is a field left out.
+// Refusals are requests that the transport refuses, with the answers. Header has names and values in turn; the value "" leaves a field out.
 var Refusals = []struct {
 	Name   string
 	Method string // of HTTP; "": POST
 	Body   string
 	Header []string
-	Want   string // status, code, id
-	Says   string
+	Want   string // as Refusal returns it
+	Says   string // what the message must contain
 }{
 	{Name: "a foreign origin", Body: Ping, Header: []string{"Origin", "https://evil.example"}, Want: `403 error(-32600,null)`, Says: "AllowedOrigins"},
 	{Name: "no type", Body: Ping, Header: []string{"Content-Type", ""}, Want: `415 error(-32600,"mine")`, Says: "application/json"},

@@ -19,22 +19,22 @@ func CallBody(id, params string) string {
 	return `{"jsonrpc":"2.0","id":` + id + `,"method":"x","params":` + params + `}`
 }
 
-// Requests of sessions.
+// Bodies of requests of a session. Their id is "mine".
 const (
 	Ping       = `{"jsonrpc":"2.0","id":"mine","method":"ping"}`
 	Initialize = `{"jsonrpc":"2.0","id":"mine","method":"initialize","params":{"protocolVersion":"2025-11-25","capabilities":` + Capabilities + `,"clientInfo":{"name":"t","version":"1"}}}`
 )
 
-// Capabilities are what the client of Initialize offers.
+// Capabilities are the capabilities in Initialize.
 const Capabilities = `{"elicitation":{},"roots":{},"sampling":{}}`
 
-// Offers are the capabilities of a client that may be asked, for a rejointest.Config without OnRequest.
+// Offers are the same capabilities for a rejointest.Config without OnRequest: the server may ask this client.
 var Offers = map[string]any{"elicitation": struct{}{}, "roots": struct{}{}, "sampling": struct{}{}}
 
-// Secret marks what belongs to another user's session.
+// Secret is a text in another user's session, which must not get out of it.
 const Secret = "s3cr3t-0f-an0ther-u5er"
 
-// ToLoopback makes a request one that came to this address of this machine.
+// ToLoopback makes a request one that a server received on 127.0.0.1:8080.
 func ToLoopback(r *http.Request) *http.Request {
 	addr := &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1), Port: 8080}
 	return r.WithContext(context.WithValue(r.Context(), http.LocalAddrContextKey, addr))
@@ -47,7 +47,7 @@ const (
 	Batches = "2025-03-26" // and these may send batches besides
 )
 
-// Request is a request for Client.Do. header are names and values in turn; a name with a value "" is left out of what Do fills in.
+// Request is a request for Client.Do. header are names and values in turn. A field with the value "" is not sent, although Do would add it.
 func Request(t *testing.T, method, body string, header ...string) *http.Request {
 	t.Helper()
 	var r io.Reader
@@ -72,13 +72,13 @@ func Request(t *testing.T, method, body string, header ...string) *http.Request 
 	return req
 }
 
-// Post sends a body and returns the whole answer, and its head.
+// Post sends a body and returns the whole body of the response.
 func Post(t *testing.T, c *rejointest.Client, body string, header ...string) (string, *http.Response) {
 	t.Helper()
 	return ReadAll(t, c.Do(Request(t, http.MethodPost, body, header...)))
 }
 
-// ReadAll reads an answer to its end.
+// ReadAll reads a response to its end and closes it.
 func ReadAll(t *testing.T, res *http.Response) (string, *http.Response) {
 	t.Helper()
 	body, err := io.ReadAll(res.Body)
@@ -87,15 +87,15 @@ func ReadAll(t *testing.T, res *http.Response) (string, *http.Response) {
 	return string(body), res
 }
 
-// Refusal is a refusal's status, code, id and data.reason.
+// Refusal checks that a response is a refusal, and returns its status, code, id and data.reason.
 func Refusal(t *testing.T, body string, res *http.Response) string {
 	t.Helper()
 	require.Equal(t, "application/json", res.Header.Get("Content-Type"))
 	require.Empty(t, res.Header.Get("Mcp-Session-Id"), "no session id on an error")
-	return fmt.Sprintf("%d %s", res.StatusCode, Shape(body))
+	return fmt.Sprintf("%d %s", res.StatusCode, MessageSummary(body))
 }
 
-// InSession is a POST of a session, to be served without a network.
+// InSession is a POST in a session, to be served without a network.
 func InSession(t *testing.T, session, body string, header ...string) *http.Request {
 	t.Helper()
 	r := Request(t, http.MethodPost, body, header...)
@@ -103,14 +103,14 @@ func InSession(t *testing.T, session, body string, header ...string) *http.Reque
 	return r
 }
 
-// ModernListenBody asks for a stream of the modern era.
+// ModernListenBody is a subscriptions/listen request of the modern era.
 var ModernListenBody = strings.Replace(ModernPing, `"ping"`, `"subscriptions/listen"`, 1)
 
-// ModernNotification and ModernPing are messages of the modern era.
+// Messages of the modern era.
 const (
 	ModernNotification = `{"jsonrpc":"2.0","method":"notifications/x","params":{"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28"}}}`
 	ModernPing         = `{"jsonrpc":"2.0","id":"mine","method":"ping","params":{"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28"}}}`
 )
 
-// ModernHeader is what goes with them: names and values in turn.
+// ModernHeader is the header of such messages: names and values in turn.
 var ModernHeader = []string{"Mcp-Protocol-Version", "2026-07-28"}

@@ -10,13 +10,13 @@ import (
 	"github.com/rejoin-mcp/rejoin"
 )
 
-// Response is what a handler wrote that was called without a network. Its methods may be called while it still writes.
+// Response is what a handler writes that is called without a network. Its methods may be called while the handler runs.
 type Response struct {
 	Mu      sync.Mutex
 	Head    http.Header
 	Status  int
 	Body    strings.Builder
-	Flushed int // bytes
+	Flushed int // bytes of Body
 	Ended   bool
 }
 
@@ -40,8 +40,9 @@ func (w *Response) Flush() {
 	w.Flushed = w.Body.Len()
 }
 
-// Story is that of one connection, as story tells it.
-func (w *Response) Story() string {
+// Summary is a line about the response, as Summaries has for a connection. Its last word is ended or open: whether the handler has returned.
+// It waits until all goroutines of the bubble are blocked.
+func (w *Response) Summary() string {
 	synctest.Wait()
 	w.Mu.Lock()
 	defer w.Mu.Unlock()
@@ -56,10 +57,10 @@ func (w *Response) Story() string {
 	if w.Ended {
 		end = " ended"
 	}
-	return Exchange(fmt.Sprintf("HTTP/1.1 %d\r\n%s\r\n\r\n%s", w.Status, kind, w.Body.String())) + end
+	return ResponseSummary(fmt.Sprintf("HTTP/1.1 %d\r\n%s\r\n\r\n%s", w.Status, kind, w.Body.String())) + end
 }
 
-// Serve calls a server in a goroutine of its own, without a network.
+// Serve serves a request in a goroutine of its own, without a network. It returns when all goroutines of the bubble are blocked.
 func Serve(s *rejoin.Server, r *http.Request) *Response {
 	w := &Response{Head: http.Header{}}
 	go func() {

@@ -17,8 +17,8 @@ import (
 	"github.com/rejoin-mcp/rejoin/rejointest"
 )
 
-// Fill sends progress of a kilobyte until there is no room, and returns how much there was.
-func Fill(t *testing.T, tool *Puppet, from int) (n int) {
+// Fill reports progress of about a kilobyte each, beginning with the value from, until the store is full. It returns how many were taken.
+func Fill(t *testing.T, tool *ManualTool, from int) (n int) {
 	t.Helper()
 	for ; ; n++ {
 		err := tool.Progress(float64(from+n), 0, strings.Repeat("x", 1000))
@@ -30,16 +30,16 @@ func Fill(t *testing.T, tool *Puppet, from int) (n int) {
 	}
 }
 
-// ErrStore is what stores of tests fail with.
+// ErrStore is the error of stores that fail in tests.
 var ErrStore = errors.New("the store has failed")
 
-// WatchedStore counts what it is asked to keep.
+// WatchedStore is a memory store that counts calls of Log and Append.
 type WatchedStore struct {
 	*eventstore.Memory
 	Logs, Appends atomic.Int64
 }
 
-// NewWatchedStore returns one.
+// NewWatchedStore returns an empty store.
 func NewWatchedStore() *WatchedStore {
 	return &WatchedStore{Memory: eventstore.NewMemory(eventstore.MemoryConfig{})}
 }
@@ -59,62 +59,62 @@ func (l watchedLog) Append(ctx context.Context, seq uint64, data []byte, seal bo
 	return l.Log.Append(ctx, seq, data, seal)
 }
 
-// StuckStore is a store whose operations of some kinds block from the moment at which the test says so until it says that they may go on.
+// StuckStore is a memory store in which a test can block operations (Block) and let them go on (Release).
 type StuckStore struct {
 	eventstore.Store
 	mu      sync.Mutex
-	block   map[string]bool
+	blocked map[string]bool
 	release chan struct{}
 	once    sync.Once
 }
 
-// NewStuckStore returns one that lets all through until On is called.
+// NewStuckStore returns a store in which no operation blocks yet. It is released when the test ends.
 func NewStuckStore(t *testing.T) *StuckStore {
-	s := &StuckStore{block: map[string]bool{}, release: make(chan struct{})}
+	s := &StuckStore{blocked: map[string]bool{}, release: make(chan struct{})}
 	s.Store = storetest.Faulty(eventstore.NewMemory(eventstore.MemoryConfig{}), func(op string, _ int) error {
 		s.mu.Lock()
-		block := s.block[op]
+		block := s.blocked[op]
 		s.mu.Unlock()
 		if block {
 			<-s.release
 		}
 		return nil
 	})
-	t.Cleanup(s.GoOn) // before the bubble ends
+	t.Cleanup(s.Release) // before the bubble ends
 	return s
 }
 
-// GoOn ends it.
-func (s *StuckStore) GoOn() {
-	s.On()
+// Release lets all blocked operations go on. None blocks after that.
+func (s *StuckStore) Release() {
+	s.Block()
 	s.once.Do(func() { close(s.release) })
 }
 
-// On makes those operations block that begin from now on; no others do.
-func (s *StuckStore) On(ops ...string) {
+// Block makes operations of these kinds block if they begin after the call, and no others. Operations that block already stay blocked.
+func (s *StuckStore) Block(ops ...string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.block = map[string]bool{}
+	s.blocked = map[string]bool{}
 	for _, op := range ops {
-		s.block[op] = true
+		s.blocked[op] = true
 	}
 }
 
-// StuckCall is a call whose goroutine is stuck in an append of its second message.
-func StuckCall(t *testing.T, c *rejointest.Client, next func() *Puppet, store *StuckStore) (*rejointest.Call, *Puppet) {
+// StuckCall starts a call, one goroutine of which is blocked in the append of its second message.
+func StuckCall(t *testing.T, c *rejointest.Client, next func() *ManualTool, store *StuckStore) (*rejointest.Call, *ManualTool) {
 	t.Helper()
 	call := c.CallTool("x", nil)
 	tool := next()
 	require.NoError(t, tool.Progress(0, 0, ""))
-	store.On("append")
+	store.Block("append")
 	go func() { _ = tool.Progress(1, 0, "") }()
 	synctest.Wait()
-	store.On()
+	store.Block()
 	require.Equal(t, "200 sse primer@0 1:progress open", Last(call))
 	return call, tool
 }
 
-// FullStore is a store that is full after the first n events of a log, but for what seals it, or also for that.
+// FullStore is a store in which a log is full after N events. It still takes the event that seals the log, unless SealsToo.
 type FullStore struct {
 	eventstore.Store
 	N        uint64

@@ -10,7 +10,7 @@ import (
 	"github.com/rejoin-mcp/rejoin"
 )
 
-// Recorder is a response that costs little, for tests that ask for very many. It is for requests that are answered at once.
+// Recorder is a response that needs little memory, for tests with very many requests that are answered at once.
 type Recorder struct {
 	header http.Header
 	Status int
@@ -25,21 +25,21 @@ func (w *Recorder) Write(p []byte) (int, error) { return w.Body.Write(p) }
 
 func (w *Recorder) Flush() {}
 
-// ServeNow serves a request in the caller's goroutine.
+// ServeNow serves a request in the caller's goroutine, and returns when it is answered.
 func ServeNow(s *rejoin.Server, r *http.Request) *Recorder {
 	w := &Recorder{header: http.Header{}}
 	s.Serve(w, r)
 	return w
 }
 
-// OpenNow opens a session; "": it was refused.
+// OpenNow opens a session in the caller's goroutine. The id is "" if it was refused.
 func OpenNow(t *testing.T, s *rejoin.Server, body string) (id string, status int) {
 	t.Helper()
 	w := ServeNow(s, Request(t, http.MethodPost, body))
 	return w.header.Get("Mcp-Session-Id"), w.Status
 }
 
-// DeleteNow deletes a session.
+// DeleteNow deletes a session in the caller's goroutine.
 func DeleteNow(t *testing.T, s *rejoin.Server, id string) {
 	t.Helper()
 	r := InSession(t, id, "")

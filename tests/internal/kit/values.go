@@ -15,14 +15,14 @@ import (
 	"github.com/rejoin-mcp/rejoin/rejointest"
 )
 
-// RequireSpread checks that a client was told base, or up to a fifth more.
+// RequireSpread requires that a retry time is base plus a jitter of at most a fifth.
 func RequireSpread(t *testing.T, base, got time.Duration) {
 	t.Helper()
 	require.GreaterOrEqual(t, got, base.Truncate(time.Millisecond))
 	require.LessOrEqual(t, got, base*6/5+time.Millisecond)
 }
 
-// IDsIn are the event ids in a response, the oldest first.
+// IDsIn returns the event ids in a response, in order.
 func IDsIn(w *Response) (ids []string) {
 	synctest.Wait()
 	w.Mu.Lock()
@@ -35,7 +35,8 @@ func IDsIn(w *Response) (ids []string) {
 	return ids
 }
 
-// Get answers a GET that is refused, or ends.
+// Get sends a GET whose response ends, and returns a summary: of the events, of the refusal, or the status and the content type of an empty
+// response.
 func Get(t *testing.T, c *rejointest.Client, header ...string) string {
 	t.Helper()
 	body, res := ReadAll(t, c.Do(Request(t, http.MethodGet, "", header...)))
@@ -43,12 +44,12 @@ func Get(t *testing.T, c *rejointest.Client, header ...string) string {
 		return fmt.Sprintf("%d %s", res.StatusCode, res.Header.Get("Content-Type"))
 	}
 	if res.StatusCode == http.StatusOK {
-		return Events(body)
+		return EventsSummary(body)
 	}
 	return Refusal(t, body, res)
 }
 
-// Progress are the progress values among messages, in order.
+// Progress returns the values of the progress notifications among messages, in order.
 func Progress(t *testing.T, messages []json.RawMessage) (values []int) {
 	t.Helper()
 	for _, raw := range messages {
@@ -64,7 +65,7 @@ func Progress(t *testing.T, messages []json.RawMessage) (values []int) {
 	return values
 }
 
-// UpTo is 0, 1, … n-1.
+// UpTo returns 0, 1, … n-1.
 func UpTo(n int) (all []int) {
 	for i := range n {
 		all = append(all, i)
@@ -72,7 +73,7 @@ func UpTo(n int) (all []int) {
 	return all
 }
 
-// Atoi is strconv.Atoi.
+// Atoi is strconv.Atoi; an error fails the test.
 func Atoi(t *testing.T, s string) int {
 	t.Helper()
 	n, err := strconv.Atoi(s)
@@ -80,7 +81,7 @@ func Atoi(t *testing.T, s string) int {
 	return n
 }
 
-// Position is what an event id says.
+// Position splits an event id into the stream's name and the position.
 func Position(id string) (stream string, at uint64, ok bool) {
 	stream, rest, _ := strings.Cut(id, ".")
 	number, _, _ := strings.Cut(rest, ".")

@@ -10,12 +10,12 @@ import (
 	"github.com/rejoin-mcp/rejoin"
 )
 
-// ReaderFunc is a reader that is a function.
+// ReaderFunc makes a reader of a function.
 type ReaderFunc func([]byte) (int, error)
 
 func (f ReaderFunc) Read(p []byte) (int, error) { return f(p) }
 
-// CheckedWriter fails the test when anybody but the goroutine that serves touches it, or somebody after the handler.
+// CheckedWriter fails the test if a goroutine other than Owner uses it, or if it is used after the handler has returned (Over).
 type CheckedWriter struct {
 	http.ResponseWriter
 	T     *testing.T
@@ -51,16 +51,15 @@ func (w *CheckedWriter) SetWriteDeadline(d time.Time) error {
 	return http.NewResponseController(w.ResponseWriter).SetWriteDeadline(d)
 }
 
-// BrokenWriter takes a head, and fails at the first byte after it.
+// BrokenWriter takes the header, and fails at the first byte of the body.
 type BrokenWriter struct{ Response }
 
 func (w *BrokenWriter) Write([]byte) (int, error) { return 0, errors.New("broken pipe") }
 
-// Buffering hides from the server that responses can be flushed, while the test says so: as a middleware does that gathers whole
-// responses.
+// Buffering is a middleware that buffers whole responses: while On, the server sees a writer that cannot flush.
 type Buffering struct{ On bool }
 
-// Handler is the server behind that middleware.
+// Handler is the server behind the middleware.
 func (b *Buffering) Handler(s *rejoin.Server) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if b.On {

@@ -7,13 +7,13 @@ import (
 
 // received is a message of the call's stream, as the client got it.
 type received struct {
-	id     string // of the event
-	step   int    // the number in a progress message
+	id     string // the event's id
+	step   int    // the number of a progress notification
 	result bool   // it is the result, and step is 0
 }
 
-// check reports all that is wrong with what a client received of a call: nil if the progress of each step came once, in order,
-// then the result, and no two events had the same id.
+// check returns all faults in what a client received of a call, or nil: the progress of each step must come once, in order, then the
+// result, and no id twice.
 func check(got []received, steps int) error {
 	var faults []error
 	fault := func(format string, args ...any) { faults = append(faults, fmt.Errorf(format, args...)) }

@@ -6,8 +6,7 @@ import (
 	"testing"
 )
 
-// stream is what a client got: the numbers of progress messages in the order of their arrival, 0 for the result, each with an
-// event id of its own.
+// stream makes what a client received: the numbers of progress notifications in order, 0 for the result, each with an id of its own.
 func stream(steps ...int) (got []received) {
 	for i, step := range steps {
 		got = append(got, received{id: fmt.Sprintf("event-%d", i), step: step, result: step == 0})

@@ -18,20 +18,20 @@ const (
 	maxEvent = 1 << 20
 )
 
-// client calls the tool and polls for the rest, as SEP-1699 asks: where a stream ends without the result, it waits for as long
-// as the server said last, and asks for what comes after the last event id that it saw.
+// client calls the tool and polls for the rest, as SEP-1699 requires: when a stream ends without the result, it waits as long as the last
+// retry says, and requests the events after the last id.
 type client struct {
 	url     string
 	see     *timeline
 	session string
 
 	cursor      string        // the last event id
-	retry       time.Duration // what the server said last
+	retry       time.Duration // the last retry
 	connections int
 	got         []received
 }
 
-// run opens a session, calls the tool, and ends the session. What was received is returned beside an error too.
+// run opens a session, calls the tool, and deletes the session. It returns what was received also with an error.
 func (c *client) run(ctx context.Context, steps int) ([]received, error) {
 	c.see.sent("POST initialize")
 	res, err := c.do(ctx, http.MethodPost, `{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"`+protocol+
@@ -59,7 +59,7 @@ func (c *client) run(ctx context.Context, steps int) ([]received, error) {
 	return c.got, res.Body.Close()
 }
 
-// call is the heart of it.
+// call calls the tool, and polls until the result has come. It is the part that shows how polling works.
 func (c *client) call(ctx context.Context, steps int) error {
 	c.see.sent(fmt.Sprintf("POST tools/call long_job, %d steps", steps))
 	done, err := c.stream(ctx, http.MethodPost, fmt.Sprintf(`{"jsonrpc":"2.0","id":2,"method":"tools/call",`+
@@ -75,7 +75,7 @@ func (c *client) call(ctx context.Context, steps int) error {
 	return err
 }
 
-// stream sends a request, takes in the stream that answers it up to its end, and reports whether the result was in it.
+// stream sends a request, reads the stream that answers it to its end, and reports whether it had the result.
 func (c *client) stream(ctx context.Context, method, body string) (done bool, err error) {
 	res, err := c.do(ctx, method, body)
 	if err != nil {
@@ -118,7 +118,7 @@ func (c *client) stream(ctx context.Context, method, body string) (done bool, er
 	}
 }
 
-// message takes in one JSON-RPC message, and reports whether it was the result.
+// message records one JSON-RPC message, and reports whether it was the result.
 func (c *client) message(ev sse.Event) (last bool, err error) {
 	var m struct {
 		ID     int    `json:"id"`
@@ -157,7 +157,7 @@ func (c *client) message(ev sse.Event) (last bool, err error) {
 	return r.result, nil
 }
 
-// do sends one request. Any status but 2xx, and an answer to a poll that has nothing for it, are errors.
+// do sends one request. A status other than 2xx is an error, and so is a poll that is answered with 204.
 func (c *client) do(ctx context.Context, method, body string) (*http.Response, error) {
 	r, err := http.NewRequestWithContext(ctx, method, c.url, strings.NewReader(body))
 	if err != nil {
@@ -182,6 +182,6 @@ func (c *client) do(ctx context.Context, method, body string) (*http.Response, e
 		return res, nil
 	}
 	defer res.Body.Close()
-	why, _ := io.ReadAll(io.LimitReader(res.Body, 1<<10)) // what cannot be read is not told
+	why, _ := io.ReadAll(io.LimitReader(res.Body, 1<<10)) // the part that can be read
 	return nil, fmt.Errorf("%s: %s %s", method, res.Status, why)
 }

@@ -10,7 +10,7 @@ import (
 	"github.com/rejoin-mcp/rejoin"
 )
 
-// demo runs the server and a client in one process, with real HTTP between them, and prints what the client sees.
+// demo runs the server and a client in one process, with real HTTP between them, and prints what the client receives.
 func demo(ctx context.Context, ln net.Listener, mount Mount, w io.Writer) error {
 	ctx, cancel := context.WithTimeoutCause(ctx, 30*time.Second, errors.New("not done within 30 s"))
 	defer cancel()
@@ -32,7 +32,7 @@ func demo(ctx context.Context, ln net.Listener, mount Mount, w io.Writer) error 
 	if err == nil {
 		err = check(got, steps)
 	}
-	srv.Close() // where the client failed, there is nobody to wait for
+	srv.Close() // if the client failed, the server has nothing to wait for
 	stop()
 	if err := errors.Join(err, <-hosted); err != nil {
 		return err
@@ -41,13 +41,13 @@ func demo(ctx context.Context, ln net.Listener, mount Mount, w io.Writer) error 
 	return nil
 }
 
-// work is a step of the tool in the demo. It takes a while, and tells the timeline where nobody was there to see it.
+// work is a step of the tool in the demo. It takes a while, and tells the timeline if the client was disconnected.
 func (t *timeline) work(ctx context.Context, step int) error {
 	if err := pause(ctx, pace); err != nil {
 		return err
 	}
 	h := rejoin.HandleFromContext(ctx)
-	if step%3 == 0 { // on a slow machine too, somebody must be there to be let go
+	if step%3 == 0 { // the client must be connected, also on a slow machine, so that it can be disconnected
 		if err := h.WaitConnected(ctx); err != nil {
 			return err
 		}

@@ -11,12 +11,12 @@ import (
 )
 
 const (
-	pace     = 200 * time.Millisecond // of the tool's work
-	patience = 10 * time.Second       // with clients that have something to fetch when the server ends
+	pace     = 200 * time.Millisecond // the time of a step of the tool
+	patience = 10 * time.Second       // how long the end waits for clients that have something to fetch
 )
 
-// host serves until ctx ends. Then it takes nothing new, lets the calls that run come to their end and their clients fetch
-// what they are owed, and closes.
+// host serves until ctx ends. Then it accepts no new work, waits for running calls and for clients that still have results to fetch, and
+// closes.
 func host(ctx context.Context, ln net.Listener, handler http.Handler, srv *rejoin.Server) error {
 	web := &http.Server{Handler: handler, ReadHeaderTimeout: patience}
 	failed := make(chan error, 1)
@@ -35,7 +35,7 @@ func host(ctx context.Context, ln net.Listener, handler http.Handler, srv *rejoi
 	return errors.Join(drained, web.Shutdown(shutdown))
 }
 
-// pause waits, or returns why ctx ended.
+// pause waits. If ctx ends, it returns the cause.
 func pause(ctx context.Context, d time.Duration) error {
 	timer := time.NewTimer(d)
 	defer timer.Stop()

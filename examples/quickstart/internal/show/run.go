@@ -1,6 +1,6 @@
-// Package show is the quickstart on any router: a server, a client that polls, and a timeline of the wire between them.
+// Package show is the quickstart on any router: a server, a client that polls, and a timeline of what goes over the network between them.
 //
-// server.go is the part to copy. client.go is a polling client as small as can be; the rest watches the two.
+// server.go is the part to copy. client.go is a minimal polling client. The rest shows what the two do.
 package show
 
 import (
@@ -19,10 +19,10 @@ import (
 	"github.com/rejoin-mcp/rejoin"
 )
 
-// Mount gives a server its place on a router.
+// Mount mounts a server at a path of a router, and returns the router.
 type Mount func(path string, srv *rejoin.Server) http.Handler
 
-// Default is the router of a command that was not asked for another one.
+// Default is the router of a command without -router.
 const Default = "stdlib"
 
 // Others are the quickstarts on other routers.
@@ -32,8 +32,8 @@ type Others struct {
 	Run func(ctx context.Context, router string, args []string, stdout, stderr io.Writer) int
 }
 
-// Run is the command. It ends early, and in good order, when ctx does or on the first interrupt; a second one kills. With others it
-// takes -router.
+// Run is the command. The end of ctx or an interrupt ends it early and in good order; a second interrupt ends it at once. With others it has
+// the flag -router.
 func Run(ctx context.Context, args []string, stdout, stderr io.Writer, mount Mount, others *Others) (code int) {
 	flags := flag.NewFlagSet("quickstart", flag.ContinueOnError)
 	flags.SetOutput(stderr)

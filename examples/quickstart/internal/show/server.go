@@ -10,7 +10,7 @@ import (
 	"github.com/rejoin-mcp/rejoin"
 )
 
-// workFunc does one step of the job. It stands for what takes long in a real tool.
+// workFunc does one step of the job. It stands for the slow part of a real tool.
 type workFunc func(ctx context.Context, step int) error
 
 const (
@@ -18,7 +18,7 @@ const (
 	maxSteps     = 100
 )
 
-// newTool is the tool, as clients see it.
+// newTool returns the tool with its schema.
 func newTool(work workFunc) rejoin.Tool {
 	return rejoin.Tool{
 		Name:        "long_job",
@@ -46,7 +46,7 @@ func newTool(work workFunc) rejoin.Tool {
 	}
 }
 
-// longJob lets its client go after every third step, and works on while nobody is connected.
+// longJob disconnects its client after every third step, and works on meanwhile.
 func longJob(ctx context.Context, steps int, work workFunc) (any, error) {
 	h := rejoin.HandleFromContext(ctx)
 	for step := 1; step <= steps; step++ {
@@ -61,7 +61,7 @@ func longJob(ctx context.Context, steps int, work workFunc) (any, error) {
 	return rejoin.Text(fmt.Sprintf("%d steps done", steps)), nil
 }
 
-// newServer puts rejoin in front of the tool, and a router in front of rejoin.
+// newServer makes a server with the tool, and a router with the server.
 func newServer(mount Mount, work workFunc) (*rejoin.Server, http.Handler, error) {
 	app := rejoin.NewToolApp(rejoin.Info{Name: "quickstart", Version: "1.0.0"}, newTool(work))
 	srv, err := rejoin.NewServer(app, rejoin.Config{Policy: rejoin.Policy{Retry: 450 * time.Millisecond}})

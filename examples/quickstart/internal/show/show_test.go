@@ -1,7 +1,6 @@
 package show
 
 import (
-	"bufio"
 	"bytes"
 	"context"
 	"encoding/json"
@@ -16,6 +15,7 @@ import (
 
 	"github.com/rejoin-mcp/rejoin"
 	stdadapter "github.com/rejoin-mcp/rejoin/adapters/stdlib"
+	"github.com/rejoin-mcp/rejoin/examples/quickstart/internal/servetest"
 )
 
 // These tests use real sockets and the real clock, because that is what the command promises. They wait for what happens; the
@@ -59,7 +59,7 @@ func TestDemo(t *testing.T) {
 			t.Errorf("%q is there %d times, want %d", pattern, n, times)
 		}
 	}
-	// How many depends on the machine: the tool works at its own pace. But 200 ms pass twice before a client is due.
+	// The number depends on the machine, because the tool works at its own pace. But the tool makes two steps before a client is due.
 	away := strings.Count(timeline, "while nobody was connected")
 	if replayed := strings.Count(timeline, "replayed"); away == 0 || replayed != away {
 		t.Errorf("%d steps were made while nobody was connected, %d were replayed; want the same, not 0", away, replayed)
@@ -103,7 +103,7 @@ func TestExitCodes(t *testing.T) {
 	}
 }
 
-// A server that closes properly but has lost an event must be found out.
+// The client finds out if a server has lost an event, although its streams end properly.
 func TestClientFindsGap(t *testing.T) {
 	event := func(seq int, data string) string { return fmt.Sprintf("id: s.%d\ndata: %s\n\n", seq, data) }
 	progress := func(n int) string {
@@ -138,7 +138,7 @@ func TestClientFindsGap(t *testing.T) {
 	}
 }
 
-// Another router is another program's.
+// Another router is the task of another program.
 func TestOthers(t *testing.T) {
 	for want, args := range map[string][]string{
 		"one[-serve=false -addr 127.0.0.1:8080]": {"-router", "one"},
@@ -157,32 +157,11 @@ func TestOthers(t *testing.T) {
 func TestServe(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
-	out, stdout := io.Pipe()
-	var stderr bytes.Buffer
-	code := make(chan int, 1)
-	go func() {
-		code <- run(ctx, []string{"-serve", "-router", "stdlib", "-addr", "127.0.0.1:0"}, stdout, &stderr)
-		stdout.Close()
-	}()
-	printed := bufio.NewScanner(out)
-	url := ""
-	for url == "" && printed.Scan() {
-		url = regexp.MustCompile(`^  http://127\.0\.0\.1:\d+/mcp$`).FindString(printed.Text())
-	}
-	url = strings.TrimSpace(url)
-	if url == "" {
-		t.Fatalf("no URL was printed; stderr: %s", &stderr)
-	}
-	rest := make(chan string, 1)
-	go func() {
-		var text strings.Builder
-		for printed.Scan() {
-			fmt.Fprintln(&text, printed.Text())
-		}
-		rest <- text.String()
-	}()
+	server := servetest.Start(t, func(stdout, stderr io.Writer) int {
+		return run(ctx, []string{"-serve", "-router", "stdlib", "-addr", "127.0.0.1:0"}, stdout, stderr)
+	})
 
-	c := &client{url: url}
+	c := &client{url: server.URL}
 	post := func(body string, result any) {
 		t.Helper()
 		res, err := c.do(t.Context(), http.MethodPost, body)
@@ -232,13 +211,10 @@ func TestServe(t *testing.T) {
 	}
 
 	cancel()
-	if n := <-code; n != 0 {
-		t.Errorf("exit code %d; stderr: %s", n, &stderr)
-	}
-	if text := <-rest; !strings.Contains(text, "curl ") || !strings.Contains(text, "inspector") || !strings.Contains(text, "ending") {
+	if text := server.Wait(t); !strings.Contains(text, "curl ") || !strings.Contains(text, "inspector") || !strings.Contains(text, "ending") {
 		t.Errorf("printed: %s", text)
 	}
-	if res, err := http.Get(url); err == nil {
+	if res, err := http.Get(server.URL); err == nil {
 		res.Body.Close()
 		t.Error("it still serves after its end")
 	}

@@ -8,12 +8,12 @@ import (
 	"time"
 )
 
-// timeline prints what happens, a line each, with the seconds since its start. Its methods may be called from any goroutine.
+// timeline prints events, one a line, with the seconds since its start. Its methods may be called from any goroutine.
 type timeline struct {
 	mu     sync.Mutex
 	w      io.Writer
 	start  time.Time
-	missed map[int]bool // steps that were made while nobody was connected
+	missed map[int]bool // steps that were made while the client was disconnected
 }
 
 const (
@@ -27,7 +27,7 @@ func newTimeline(w io.Writer, title string) *timeline {
 	return &timeline{w: w, start: time.Now(), missed: map[int]bool{}}
 }
 
-// print writes one line. Under the lock, so that lines stand in the order of their times.
+// print writes one line. The lock is held, so lines are in the order of their times.
 func (t *timeline) print(mark, id, text string) {
 	line := fmt.Sprintf("%8.3f %s %-54s%s", time.Since(t.start).Seconds(), mark, text, shorten(id))
 	fmt.Fprintln(t.w, strings.TrimRight(line, " "))
@@ -56,7 +56,7 @@ func (t *timeline) waiting(d time.Duration) {
 	t.line(none, "", fmt.Sprintf("  waiting %v with no connection", d))
 }
 
-// progress tells events that waited in the log from those that were written as they were made.
+// progress prints a progress event, and whether it waited in the log or was sent at once.
 func (t *timeline) progress(id string, step, total int) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -67,7 +67,7 @@ func (t *timeline) progress(id string, step, total int) {
 	t.print(in, id, fmt.Sprintf("progress %2d/%d  %s", step, total, how))
 }
 
-// away notes a step that was made while nobody was connected.
+// away notes a step that was made while the client was disconnected.
 func (t *timeline) away(step int) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -81,7 +81,7 @@ func (t *timeline) summary(messages, connections int) {
 	fmt.Fprintf(t.w, "\n%d messages over %d connections: each came once, in order.\n", messages, connections)
 }
 
-// shorten abbreviates the long parts of an event id for the eye.
+// shorten abbreviates the long parts of an event id for the reader.
 func shorten(id string) string {
 	parts := strings.Split(id, ".")
 	for i, p := range parts {

@@ -1,0 +1,86 @@
+package crossing
+
+import (
+	"net/http"
+	"runtime"
+	"sync"
+	"testing/synctest"
+	"weak"
+
+	"github.com/rejoin-mcp/rejoin"
+)
+
+// tracker has weak pointers to all sessions, calls and notifications. Nothing may keep them.
+type tracker struct {
+	mu       sync.Mutex
+	sessions []weak.Pointer[rejoin.Session]
+	calls    []weak.Pointer[rejoin.Call]
+	notes    []weak.Pointer[rejoin.Notification]
+}
+
+func track[T any](t *tracker, all *[]weak.Pointer[T], v *T) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	*all = append(*all, weak.Make(v))
+}
+
+func alive[T any](all []weak.Pointer[T]) (n int) {
+	for _, p := range all {
+		if p.Value() != nil {
+			n++
+		}
+	}
+	return n
+}
+
+// remaining counts those that are left after garbage collections.
+func (t *tracker) remaining() (sessions, calls, notes int) {
+	for range 10 { // pools need two collections, and what a cleanup releases needs another one
+		runtime.GC()
+		synctest.Wait()
+		sessions, calls, notes = alive(t.sessions), alive(t.calls), alive(t.notes)
+		if sessions+calls+notes == 0 {
+			break
+		}
+	}
+	return sessions, calls, notes
+}
+
+// trackedApp tracks all that its app gets.
+type trackedApp struct {
+	rejoin.App
+	tracker *tracker
+}
+
+func (a *trackedApp) Open(r *http.Request, s *rejoin.Session, state []byte) (rejoin.AppSession, error) {
+	if c, ok := r.Context().Value(clientKey{}).(*client); ok {
+		c.opened.Store(s)
+	}
+	track(a.tracker, &a.tracker.sessions, s)
+	inner, err := a.App.Open(r, s, state)
+	return &trackedSession{inner, a.tracker}, err
+}
+
+type trackedSession struct {
+	rejoin.AppSession
+	tracker *tracker
+}
+
+func (s *trackedSession) Request(c *rejoin.Call) {
+	track(s.tracker, &s.tracker.calls, c)
+	s.AppSession.Request(c)
+}
+
+func (s *trackedSession) Notification(n *rejoin.Notification) {
+	track(s.tracker, &s.tracker.notes, n)
+	s.AppSession.Notification(n)
+}
+
+// objects returns the number of objects in the heap after a collection.
+func objects() int64 {
+	runtime.GC()
+	runtime.GC()
+	var m runtime.MemStats
+	runtime.ReadMemStats(&m)
+	return int64(m.HeapObjects) //nolint:gosec // it fits
+}

@@ -1,0 +1,57 @@
+package eventstore
+
+// A log can be in four queues: two of its session and the same two of the store, one by its phase and one for acknowledged events.
+
+// link is a log's link in one queue.
+type link struct{ prev, next *memoryLog }
+
+// links are a log's links in a queue of its session and in the same queue of the store.
+type links [2]link
+
+const (
+	ofSession = 0
+	ofStore   = 1
+)
+
+// logQueue is a queue of logs, linked through the logs themselves. So a log is removed from the middle in constant time and
+// without an allocation.
+type logQueue struct {
+	front, back *memoryLog
+	scope       uint8 // ofSession or ofStore
+	acked       bool  // the queue for acknowledged events
+}
+
+func (q *logQueue) link(l *memoryLog) *link {
+	if !q.acked {
+		return &l.phaseLinks[q.scope]
+	}
+	if l.ackedLinks == nil {
+		l.ackedLinks = new(links)
+	}
+	return &l.ackedLinks[q.scope]
+}
+
+func (q *logQueue) push(l *memoryLog) {
+	q.link(l).prev = q.back
+	if q.back == nil {
+		q.front = l
+	} else {
+		q.link(q.back).next = l
+	}
+	q.back = l
+}
+
+func (q *logQueue) remove(l *memoryLog) {
+	at := q.link(l)
+	if at.prev == nil {
+		q.front = at.next
+	} else {
+		q.link(at.prev).next = at.next
+	}
+	if at.next == nil {
+		q.back = at.prev
+	} else {
+		q.link(at.next).prev = at.prev
+	}
+	*at = link{}
+}

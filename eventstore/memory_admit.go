@@ -1,0 +1,161 @@
+package eventstore
+
+import "math"
+
+// remaining is what is left to evict for an Append.
+type remaining uint8
+
+const (
+	anyLeft    remaining = iota // nothing was evicted yet, or enough was
+	unsentLeft                  // only what clients were not sent yet
+	noneLeft
+)
+
+// Pinned bytes are those that cannot be evicted.
+const (
+	smallBytes  = 4 << 10  // a tenant may pin this much although others fill the store, up to a quarter more than its limit
+	urgentBytes = 64 << 10 // a tenant that pins more may not use the reserve for urgent events
+	shortBytes  = 64 << 10 // this much unacknowledged is worth a poll, in a store that is half full of pinned bytes
+)
+
+// admit makes room in the backlog and the session for an event of charge e, and reserves it in the store's total. It returns what it
+// reserved, or 0 if only the total is short: then the caller must release the session's lock, call makeRoom and try again. left is
+// what makeRoom returned, anyLeft at first. began: something was evicted for this Append already, so it could fit. The session's lock
+// is held.
+func (l *memoryLog) admit(e int64, seal, urgent bool, left remaining, began bool) (reserved int64, err error) {
+	s, m := l.session, l.session.store
+	if !seal && !began && !l.couldFit(e, urgent) {
+		return 0, ErrFull
+	}
+	if l.backlog && !seal {
+		for l.bytes > m.perBacklog-e {
+			l.evict(ruleBacklog)
+		}
+	}
+	for s.bytes > m.perSession-s.overhead()-l.sessionCost(e) {
+		v, by := s.queues.victim()
+		if v == nil {
+			break // a seal or an urgent event may exceed the limit
+		}
+		v.evictInTurn(by)
+	}
+	cost := l.storeCost(e)
+	for {
+		used := m.used.Load()
+		if used > m.total-cost {
+			switch {
+			case left == anyLeft, left == unsentLeft && used > m.total+m.total/4-cost:
+				return 0, nil
+			case left == unsentLeft:
+			case !seal && !l.mayExceed(cost, urgent):
+				return 0, ErrFull
+			}
+		}
+		if m.used.CompareAndSwap(used, used+cost) {
+			return cost, nil
+		}
+	}
+}
+
+// couldFit reports whether an event of charge e would fit if everything were evicted that may be. So nothing is evicted in vain,
+// unless others append meanwhile.
+func (l *memoryLog) couldFit(e int64, urgent bool) bool {
+	s, m := l.session, l.session.store
+	if l.backlog && e > m.perBacklog || s.bytes-s.evictable > urgentLimit(m.perSession, urgent)-s.overhead()-l.sessionCost(e) {
+		return false
+	}
+	cost := l.storeCost(e)
+	if s.principal != "" && !l.backlog && !l.withinBound(cost, urgent) && !l.mayExceed(cost, urgent) {
+		return false
+	}
+	if m.used.Load() <= m.total-cost { // the usual case
+		return true
+	}
+	m.mu.Lock()
+	t := s.tenant
+	evictable := m.evictable.Load() - m.tenants.protected(classOf(s.charged()+cost), t)
+	m.mu.Unlock()
+	return m.used.Load()-evictable <= m.total-cost || l.mayExceed(cost, urgent)
+}
+
+func (m *Memory) small() int64 { return min(smallBytes, m.total>>10) }
+
+// urgentLimit is a limit with the reserve for urgent events.
+func urgentLimit(limit int64, urgent bool) int64 {
+	if !urgent || limit == math.MaxInt64 {
+		return limit
+	}
+	return limit + limit/16
+}
+
+// withinBound reports whether a principal would pin no more than is left for others.
+func (l *memoryLog) withinBound(cost int64, urgent bool) bool {
+	m := l.session.store
+	if m.total == math.MaxInt64 {
+		return true
+	}
+	return l.pinned()+cost <= urgentLimit(m.total-(m.used.Load()-m.evictable.Load()), urgent)
+}
+
+// pinned is what the log's tenant holds that cannot be evicted.
+func (l *memoryLog) pinned() int64 {
+	s, m := l.session, l.session.store
+	switch {
+	case s.tenant.principal != "":
+		return s.tenant.bytes.Load() - s.tenant.evictable.Load()
+	case s.principal == "":
+		return s.charged() - s.evictable
+	}
+	m.mu.Lock() // the session holds nothing yet
+	defer m.mu.Unlock()
+	if t := m.principals[s.principal]; t != nil {
+		return t.bytes.Load() - t.evictable.Load()
+	}
+	return 0
+}
+
+// mayExceed reports whether an event is recorded although nothing is left to evict: its tenant holds little, or it is urgent.
+func (l *memoryLog) mayExceed(cost int64, urgent bool) bool {
+	m := l.session.store
+	if m.total == math.MaxInt64 {
+		return true
+	}
+	own, all := l.pinned()+cost, m.used.Load()-m.evictable.Load()+cost
+	return own <= m.small() && all <= m.total+m.total/4 || urgent && own <= urgentBytes && all <= m.total+m.total/16
+}
+
+// sessionCost is what one more event of charge e adds to the session's charge.
+func (l *memoryLog) sessionCost(e int64) int64 {
+	if !l.kept {
+		e += l.overhead()
+	}
+	return e
+}
+
+// storeCost is what it adds to the store's charge. A session's first log also brings the session's overhead.
+func (l *memoryLog) storeCost(e int64) int64 {
+	e = l.sessionCost(e)
+	if l.session.keptLogs == 0 {
+		e += l.session.overhead()
+	}
+	return e
+}
+
+// overhead is what a log is charged besides its events.
+func (l *memoryLog) overhead() int64 {
+	return logCharge + heapSize(len(l.name))
+}
+
+// sparesUnsent reports whether an Append evicts nothing that clients were not sent yet, while the store exceeds its limit by less
+// than a quarter. That is so if its tenant holds little.
+func (l *memoryLog) sparesUnsent(cost int64, seal bool) bool {
+	m := l.session.store
+	if m.total == math.MaxInt64 {
+		return false
+	}
+	held := l.session.charged()
+	if !seal && !l.backlog {
+		held = l.pinned()
+	}
+	return held+cost <= m.small()
+}

@@ -1,0 +1,194 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/rejoin-mcp/rejoin/core"
+	"github.com/rejoin-mcp/rejoin/eventstore"
+)
+
+// This file has all calls of the event store. None is made under the lock, and each catches a panic.
+
+var (
+	errStorePanic = errors.New("the store panicked")
+	errCatchingUp = errors.New("the store has not been given all that it missed yet")
+	errDropped    = errors.New("the stream was dropped meanwhile")
+)
+
+// record keeps an event in the store, or where that fails in memory, and returns the log that has it. It is called without the lock, by the
+// sender whose turn it is. eventstore.ErrFull: neither has room. eventstore.ErrFenced. errDropped.
+func (s *Session) record(st *stream, seq uint64, data []byte, seal, urgent bool) (eventstore.Log, error) {
+	log := st.log // only the appender sets it
+	if log == nil {
+		log = s.logOf(st)
+	}
+	local, _ := log.(*localLog)
+	if local == nil {
+		began := s.engine.clock()
+		err := s.appendTo(log, seq, data, seal, urgent)
+		switch {
+		case err == nil, errors.Is(err, eventstore.ErrFenced), errors.Is(err, eventstore.ErrFull) && !seal:
+			return log, err
+		case errors.Is(err, eventstore.ErrGone) && s.isDropped(st):
+			return log, errDropped
+		}
+		local = &localLog{base: log, from: seq}
+		s.storeFailed(st, local, err, s.engine.clock().Sub(began))
+	} else if local.due() {
+		began := s.engine.clock()
+		err := s.catchUp(local)
+		if err == nil {
+			err = s.appendTo(local.base, seq, data, seal, urgent)
+			if errors.Is(err, eventstore.ErrFull) && !seal {
+				return local, err
+			}
+		}
+		switch {
+		case err == nil:
+			local.heal()
+			return local.base, nil
+		case errors.Is(err, eventstore.ErrFenced):
+			return local, err
+		case errors.Is(err, eventstore.ErrGone) && s.isDropped(st):
+			return local, errDropped
+		case errors.Is(err, errCatchingUp):
+		default:
+			s.storeFailed(st, local, err, s.engine.clock().Sub(began))
+		}
+	}
+	return local, local.Append(context.Background(), seq, data, seal)
+}
+
+// logOf asks the store for the log of a stream.
+func (s *Session) logOf(st *stream) (log eventstore.Log) {
+	key := s.logKey(st)
+	defer s.recovered("eventstore.Store.Log", func() { log = &lateLog{store: s.engine.cfg.Store, key: key} })
+	return s.engine.cfg.Store.Log(key)
+}
+
+// appendTo calls the store. If it panics it has failed: otherwise the next sender on this stream would wait for its turn for ever.
+func (s *Session) appendTo(log eventstore.Log, seq uint64, data []byte, seal, urgent bool) (err error) {
+	ctx, cancel := s.engine.deadline()
+	defer cancel()
+	if urgent {
+		ctx = eventstore.ContextWithUrgency(ctx)
+	}
+	defer s.recovered("eventstore.Log.Append", func() { err = errStorePanic })
+	return log.Append(ctx, seq, data, seal)
+}
+
+// clock is the time, where operations of the store may take any.
+func (e *Engine) clock() (now time.Time) {
+	if !e.instant {
+		now = time.Now()
+	}
+	return now
+}
+
+// catchUp gives the store what it has missed.
+func (s *Session) catchUp(l *localLog) error {
+	began := time.Now()
+	for _, e := range l.missing() {
+		if time.Since(began) > maxCatchUp {
+			return errCatchingUp
+		}
+		if err := s.appendTo(l.base, e.Seq, e.Data, false, false); err != nil {
+			return err
+		}
+		l.caught = e.Seq
+	}
+	return nil
+}
+
+// storeFailed notes that an append failed. A store that is full has not failed.
+func (s *Session) storeFailed(st *stream, l *localLog, err error, took time.Duration) {
+	switch {
+	case isLoss(err):
+		s.lostData(st, l.from, err)
+	case !errors.Is(err, eventstore.ErrFull):
+		s.engine.Counters.StoreFailed.Add(1)
+		s.host.Report(Event{Kind: StoreFailed, Err: err})
+	}
+	l.failed(err, took)
+}
+
+// isLoss reports whether a store says with err that it does not have what it was given. ErrGone says so of a log that was not dropped.
+func isLoss(err error) bool {
+	_, behind := errors.AsType[*eventstore.BehindError](err)
+	return behind || errors.Is(err, eventstore.ErrGone)
+}
+
+// isDropped reports whether the machine has forgotten a stream.
+func (s *Session) isDropped(st *stream) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return st.dropped || s.over != core.NoReason
+}
+
+// lostData counts that the store has lost events of a stream, before next, and reports it once for each stream.
+func (s *Session) lostData(st *stream, next uint64, err error) {
+	s.mu.Lock()
+	reported, number := st.lost, st.n
+	st.lost = true
+	s.mu.Unlock()
+	s.engine.Counters.StoreFailed.Add(1)
+	if !reported {
+		s.host.Report(Event{Kind: StoreLost, Stream: number, Last: next, Err: err})
+	}
+}
+
+// readLog calls the store. One that panics has failed.
+func (c *Conn) readLog(log eventstore.Log) (n int, state eventstore.State, err error) {
+	ctx, cancel := c.s.engine.deadline()
+	defer cancel()
+	defer c.s.recovered("eventstore.Log.Read", func() { n, err = 0, errStorePanic })
+	return log.Read(ctx, c.pos, c.events[:])
+}
+
+// short asks the store whether it is short of room for what was written.
+func (c *Conn) short(l eventstore.Limited) (is bool) {
+	defer c.s.recovered("eventstore.Limited.Short", func() { is = false })
+	return l.Short()
+}
+
+// mark passes a hint to the store.
+func (s *Session) mark(log eventstore.Log, m eventstore.Mark) {
+	defer s.recovered("eventstore.Log.Mark", func() {})
+	log.Mark(m)
+}
+
+// press says that the store is short of room for a stream, and reports whether it has more now.
+func (s *Session) press(in core.In) (more bool) {
+	in.Rand = spread()
+	var p pass
+	s.take(in, &p)
+	return p.yield != nil
+}
+
+// dropLog forgets a stream. A store that fails is left alone: its own limits have to do.
+func (s *Session) dropLog(log eventstore.Log) {
+	ctx, cancel := s.engine.deadline()
+	defer cancel()
+	defer s.recovered("eventstore.Log.Drop", func() { s.engine.Counters.StoreFailed.Add(1) })
+	if err := log.Drop(ctx); err != nil {
+		s.engine.Counters.StoreFailed.Add(1)
+	}
+}
+
+// dropSession forgets what the store has of the session.
+func (s *Session) dropSession() {
+	ctx, cancel := s.engine.deadline()
+	defer cancel()
+	defer s.recovered("eventstore.Store.DropSession", func() { s.engine.Counters.StoreFailed.Add(1) })
+	if err := s.engine.cfg.Store.DropSession(ctx, s.who.ID); err != nil {
+		s.engine.Counters.StoreFailed.Add(1)
+	}
+}
+
+func (s *Session) logKey(st *stream) eventstore.Key {
+	return eventstore.Key{
+		Session: s.who.ID, Stream: string(appendStreamName(make([]byte, 0, streamNameLen), st.id)), Backlog: st.n == 0, Principal: s.who.Principal,
+	}
+}

@@ -1,0 +1,76 @@
+package engine
+
+import (
+	"github.com/rejoin-mcp/rejoin/core"
+	"github.com/rejoin-mcp/rejoin/eventstore"
+)
+
+// stream is what the engine keeps of one stream in addition to the machine: its log, its readers, and the messages on their way to it.
+// Guarded by the session's mutex.
+type stream struct {
+	id       core.StreamID
+	n        uint32     // its number in the session; 0 is the standalone stream
+	requests []*Request // until all are answered
+	one      [1]*Request
+	batch    bool // answered by an array
+
+	method    string // of the first request
+	requestID string // its id, where it is the only one
+
+	conn     *Conn         // that reads, or waits for a JSON answer
+	closing  *Conn         // that was told to end, and still reads
+	attached chan struct{} // closed when a connection begins to read; made when a caller waits for it
+
+	log       eventstore.Log // nil until the first event
+	last      uint64         // the last sequence that was given
+	stored    uint64         // the last event that a reader can find
+	dropped   bool           // the machine has forgotten it
+	lost      bool           // the store has lost some of it, and that was reported
+	appending bool           // a sender is appending; what comes meanwhile waits in queue
+	queue     []Message
+	queued    int // bytes in it
+	held      []Message
+	bytes     int64
+	events    int
+}
+
+// request finds a request by its id.
+func (st *stream) request(id string) *Request {
+	for _, r := range st.requests {
+		if r.id == id {
+			return r
+		}
+	}
+	return nil
+}
+
+// wake makes the readers look at the log again.
+func (st *stream) wake() {
+	if st.conn != nil {
+		st.conn.wake()
+	}
+	if st.closing != nil {
+		st.closing.wake()
+	}
+}
+
+// announce tells those who wait for a reader.
+func (st *stream) announce() {
+	if st.attached != nil {
+		close(st.attached)
+		st.attached = nil
+	}
+}
+
+// watch reports whether a connection reads, and otherwise returns what is closed when one does.
+func (st *stream) watch(s *Session) (reading bool, changed <-chan struct{}) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if st.conn != nil {
+		return true, nil
+	}
+	if st.attached == nil {
+		st.attached = make(chan struct{})
+	}
+	return false, st.attached
+}

@@ -1,0 +1,207 @@
+package respond
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"net/http"
+	"strings"
+	"time"
+
+	"github.com/rejoin-mcp/rejoin/internal/door"
+	"github.com/rejoin-mcp/rejoin/internal/safe"
+	"github.com/rejoin-mcp/rejoin/internal/sse"
+)
+
+// Relay serves a request by an http.Handler that runs in a goroutine of its own, and writes what that handler writes. Only the goroutine that
+// serves the request calls its methods, in this order: Start, Run, then Finish, Answer or Abort, then Close.
+type Relay struct {
+	out   Writer
+	in    relayWriter
+	cfg   RelayConfig
+	ended chan struct{} // closed when the handler has ended; nil: it was not started
+
+	// Set before ended is closed.
+	returned bool
+	panicked any
+	stack    string
+
+	headed  bool
+	stream  bool // of events, and nothing prevents a comment
+	between bool // what was written ends with a whole event
+	tail    [3]byte
+	err     error // the client cannot be reached
+}
+
+// RelayConfig says what a Relay does beside writing.
+type RelayConfig struct {
+	WriteTimeout time.Duration
+	KeepAlive    time.Duration // a comment after so much silence in a stream; not positive: none
+	CannotFlush  func()        // the handler begins a stream that leaves only at its end
+	WriteFailed  func(error)   // the client cannot be reached any more
+}
+
+// NewRelay makes the relay of one request.
+func NewRelay(w http.ResponseWriter, cfg RelayConfig) *Relay {
+	return &Relay{out: New(w, cfg.WriteTimeout), in: newRelayWriter(w), cfg: cfg}
+}
+
+// Stay is the Writer's.
+func (r *Relay) Stay() { r.out.Stay() }
+
+// Unbound is the Writer's.
+func (r *Relay) Unbound() bool { return r.out.Unbound() }
+
+// Start runs the handler.
+func (r *Relay) Start(h http.Handler, req *http.Request) {
+	r.ended = make(chan struct{})
+	go func() {
+		defer close(r.ended)
+		safe.Run(func() {
+			var w http.ResponseWriter = &r.in
+			if r.out.CanFlush() {
+				w = flushingRelayWriter{&r.in}
+			}
+			h.ServeHTTP(w, req)
+			r.returned = true
+		}, func(what any, stack string) { r.panicked, r.stack = what, stack })
+	}()
+}
+
+// Run does what the handler asks for until it has ended.
+func (r *Relay) Run() {
+	var quiet QuietTimer
+	defer quiet.Stop()
+	for {
+		select {
+		case o := <-r.in.orders:
+			o.done <- r.obey(o)
+		case <-quiet.After(r.stream && r.between && r.err == nil, r.cfg.KeepAlive):
+			_ = r.send(sse.AppendComment(nil)) // the failure is noted
+		case <-r.ended:
+			return
+		}
+		quiet.Wrote()
+	}
+}
+
+// Close waits for the handler, which must not outlive its request. Its context must have ended.
+func (r *Relay) Close() {
+	close(r.in.over)
+	if r.ended != nil {
+		<-r.ended
+	}
+}
+
+// Panicked returns what the handler panicked with and its stack; safe.ErrGoexit if it ended its goroutine; nil if it returned.
+func (r *Relay) Panicked() (what any, stack string) { return r.panicked, r.stack }
+
+// Wrote reports whether the handler has begun its response.
+func (r *Relay) Wrote() bool { return r.headed }
+
+// Finish ends the response of a handler that has returned.
+func (r *Relay) Finish() {
+	if !r.headed {
+		r.head(http.StatusOK)
+	}
+	r.out.Limit() // what ends the response is written after this
+}
+
+// Answer ends the response with a JSON-RPC error in place of the handler's response. Where the handler has begun one, the error can only be
+// an event of its stream, and only for a request (event); otherwise the connection breaks, so that the client does not take what it has got
+// for the whole.
+func (r *Relay) Answer(status int, body []byte, event bool) {
+	switch {
+	case !r.headed:
+		_ = r.out.JSON(status, body) // the client may be gone
+	case r.stream && r.between && event && r.err == nil:
+		_ = r.send(sse.AppendEvent(nil, nil, body))
+		r.out.Limit()
+	default:
+		r.Abort()
+	}
+}
+
+// Abort breaks the connection. It panics with http.ErrAbortHandler.
+func (r *Relay) Abort() {
+	_ = r.out.deadline(time.Unix(1, 0)) // so that no end is written where a middleware catches the panic
+	panic(http.ErrAbortHandler)
+}
+
+// obey does one thing that the handler asked for.
+func (r *Relay) obey(o relayOrder) error {
+	switch {
+	case r.err != nil:
+		return r.err
+	case o.status >= 100 && o.status < 200 && o.status != http.StatusSwitchingProtocols:
+		return nil // there is nothing to say in advance
+	case !r.headed:
+		r.head(o.status)
+	}
+	switch {
+	case o.flush:
+		r.out.Limit()
+		return r.sent(r.out.flush())
+	case len(o.data) > 0:
+		r.note(o.data)
+		return r.sent(r.out.write(o.data))
+	}
+	return nil
+}
+
+// send writes something of the server's own to a stream, at once.
+func (r *Relay) send(piece []byte) error { return r.sent(r.out.Send(piece)) }
+
+// sent takes the deadline off after a write. A write that failed is the request's end; but where the handler wrote what its own head does
+// not allow, the client can still be reached.
+func (r *Relay) sent(err error) error {
+	if err == nil || errors.Is(err, http.ErrBodyNotAllowed) || errors.Is(err, http.ErrContentLength) {
+		r.out.lift()
+		return err
+	}
+	r.err = fmt.Errorf("rejoin: the client cannot be written to: %w", err)
+	r.cfg.WriteFailed(r.err)
+	return r.err
+}
+
+// head sends the handler's head; that of a stream with what ours have.
+func (r *Relay) head(status int) {
+	if status == 0 {
+		status = http.StatusOK
+	}
+	r.headed = true
+	h := r.out.w.Header()
+	for name := range h { // of outer middleware
+		if _, kept := r.in.header[name]; !kept {
+			delete(h, name)
+		}
+	}
+	maps.Copy(h, r.in.header)
+	kind, _, _ := strings.Cut(h.Get("Content-Type"), ";")
+	if strings.EqualFold(strings.TrimSpace(kind), sseType[0]) {
+		h["Cache-Control"], h["X-Accel-Buffering"] = noCache, noBuffering
+		// A response with a length or an encoding has no room for comments.
+		r.stream = status == http.StatusOK && h.Get("Content-Length") == "" && !door.Encoded(h["Content-Encoding"]) && r.out.CanFlush()
+		r.between = true
+		if !r.out.CanFlush() {
+			r.cfg.CannotFlush()
+		}
+	}
+	r.out.w.WriteHeader(status)
+}
+
+// note keeps track of whether the handler is in the middle of an event. An event ends with an empty line.
+func (r *Relay) note(data []byte) {
+	data = data[max(0, len(data)-len(r.tail)):]
+	copy(r.tail[:], r.tail[len(data):])
+	copy(r.tail[len(r.tail)-len(data):], data)
+	a, b, c := r.tail[0], r.tail[1], r.tail[2]
+	switch {
+	case b == '\r' && c == '\n':
+		r.between = a == '\n' || a == '\r'
+	case c == '\n', c == '\r':
+		r.between = b == '\n' || b == '\r'
+	default:
+		r.between = false
+	}
+}
