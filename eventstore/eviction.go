@@ -1,13 +1,14 @@
 package eventstore
 
-// phase is where a log is in its life. The comments say what may be evicted from it.
+// phase is where a log is in its life. The comments say what may be evicted from it. The order counts: from phaseWritten on, a log is in
+// a queue for its phase; from phaseBacklog on, the store's queue is its tenant's.
 type phase uint8
 
 const (
 	phaseNone      phase = iota // never appended to, evicted or dropped: charged nothing
 	phaseRunning                // its acknowledged events
-	phaseBacklog                // its oldest events
 	phaseWritten                // sealed and written out: all of it
+	phaseBacklog                // its oldest events
 	phaseUnwritten              // sealed, not written out: all of it, when nothing else is left
 )
 
@@ -57,21 +58,17 @@ func (e *evictionQueues) victim() (*memoryLog, rule) {
 // queue returns the queue for a phase, or nil if nothing can be evicted by phase. t is the log's tenant in the store's queues, and
 // nil in a session's.
 func (e *evictionQueues) queue(p phase, t *tenant) *logQueue {
-	switch p {
-	case phaseBacklog:
-		if t != nil {
-			return &t.queues[kindBacklog]
-		}
-		return &e.backlog
-	case phaseWritten:
+	switch {
+	case p < phaseWritten:
+		return nil
+	case p == phaseWritten:
 		return &e.written
-	case phaseUnwritten:
-		if t != nil {
-			return &t.queues[kindUnwritten]
-		}
-		return &e.unwritten
+	case t != nil:
+		return &t.queues[kindOf(p)]
+	case p == phaseBacklog:
+		return &e.backlog
 	}
-	return nil
+	return &e.unwritten
 }
 
 // move moves a log from the queues of its old account to those of the new one. t is as for queue.
@@ -87,6 +84,9 @@ func (e *evictionQueues) move(l *memoryLog, to account, t *tenant) {
 	}
 	switch {
 	case to.acked && !was.acked:
+		if l.ackedLinks == nil {
+			l.ackedLinks = new(ackedLinks)
+		}
 		e.acked.push(l)
 	case was.acked && !to.acked:
 		e.acked.remove(l)
@@ -124,7 +124,12 @@ func (m *Memory) makeRoom(need int64, class int, from *evictionSources) remainin
 		}
 		l.session.mu.Lock()
 		if l.applies(by) { // the log may have changed before it was locked; then another one is first
-			l.evictInTurn(by)
+			var d totals
+			l.evict(by, &d)
+			d.addTo(m)
+			if by == ruleBacklog {
+				l.hadTurn()
+			}
 		}
 		l.session.mu.Unlock()
 	}
@@ -146,10 +151,9 @@ func (l *memoryLog) applies(by rule) bool {
 	return false
 }
 
-// evictInTurn evicts, and puts a backlog last, since it has had its turn.
-func (l *memoryLog) evictInTurn(by rule) {
-	l.evict(by)
-	if by != ruleBacklog || l.account.phase != phaseBacklog {
+// hadTurn puts a backlog last, because an event of it was evicted.
+func (l *memoryLog) hadTurn() {
+	if l.account.phase != phaseBacklog {
 		return
 	}
 	m := l.session.store
@@ -160,18 +164,17 @@ func (l *memoryLog) evictInTurn(by rule) {
 }
 
 // evict evicts one event of l, or all of l, as the rule says. A sealed log that has no events left goes whole: what remains is not
-// worth its overhead.
-func (l *memoryLog) evict(by rule) {
-	m := l.session.store
+// worth its overhead. d is as for reconcile.
+func (l *memoryLog) evict(by rule, d *totals) {
 	if by == ruleAcked || by == ruleBacklog {
 		l.shift()
-		m.evictions.Add(1)
+		d.evictions++
 	} else {
-		m.evictions.Add(int64(l.events.n))
+		d.evictions += int64(l.events.n)
 		l.clear()
 	}
 	if l.sealed && l.first > l.last {
 		l.clear()
 	}
-	l.reconcile(0)
+	l.reconcile(d)
 }

@@ -8,6 +8,12 @@ type link struct{ prev, next *memoryLog }
 // links are a log's links in a queue of its session and in the same queue of the store.
 type links [2]link
 
+// ackedLinks is what a log needs as soon as something was acknowledged.
+type ackedLinks struct {
+	links links // in the queues for acknowledged events
+	bytes int64 // memoryLog.ackedBytes as its tenant's unsent has it
+}
+
 const (
 	ofSession = 0
 	ofStore   = 1
@@ -23,12 +29,9 @@ type logQueue struct {
 
 func (q *logQueue) link(l *memoryLog) *link {
 	if !q.acked {
-		return &l.phaseLinks[q.scope]
+		return &l.phaseLinks[q.scope&1]
 	}
-	if l.ackedLinks == nil {
-		l.ackedLinks = new(links)
-	}
-	return &l.ackedLinks[q.scope]
+	return &l.ackedLinks.links[q.scope&1]
 }
 
 func (q *logQueue) push(l *memoryLog) {

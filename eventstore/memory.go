@@ -90,13 +90,17 @@ func bound(n, standard int64) int64 {
 // Log implements Store. It allocates a handle and no log. When the caller no longer refers to an unused handle, it is garbage; but the store
 // may keep the newest handle of each session until the next one.
 func (m *Memory) Log(k Key) Log {
-	return m.session(k).log(k)
+	m.mu.Lock()
+	s := m.session(k.Session)
+	m.mu.Unlock()
+	s.mu.Lock()
+	l := s.log(k)
+	s.mu.Unlock()
+	return l
 }
 
-func (m *Memory) session(k Key) *memorySession {
-	name := k.Session
-	m.mu.Lock()
-	defer m.mu.Unlock()
+// session returns the session of a name. The store's mu is held.
+func (m *Memory) session(name string) *memorySession {
 	if s := m.sessions.find(name); s != nil {
 		return s
 	}

@@ -18,43 +18,84 @@ const (
 	shortBytes  = 64 << 10 // this much unacknowledged is worth a poll, in a store that is half full of pinned bytes
 )
 
-// admit makes room in the backlog and the session for an event of charge e, and reserves it in the store's total. It returns what it
-// reserved, or 0 if only the total is short: then the caller must release the session's lock, call makeRoom and try again. left is
-// what makeRoom returned, anyLeft at first. began: something was evicted for this Append already, so it could fit. The session's lock
-// is held.
-func (l *memoryLog) admit(e int64, seal, urgent bool, left remaining, began bool) (reserved int64, err error) {
-	s, m := l.session, l.session.store
-	if !seal && !began && !l.couldFit(e, urgent) {
-		return 0, ErrFull
-	}
-	if l.backlog && !seal {
-		for l.bytes > m.perBacklog-e {
-			l.evict(ruleBacklog)
-		}
-	}
-	for s.bytes > m.perSession-s.overhead()-l.sessionCost(e) {
-		v, by := s.queues.victim()
-		if v == nil {
-			break // a seal or an urgent event may exceed the limit
-		}
-		v.evictInTurn(by)
-	}
+// admission is the room for the event of one Append.
+type admission struct {
+	totals             // by what was evicted in the session, less what is reserved for the event
+	charge       int64 // of the event
+	seal, urgent bool
+	left         remaining        // after makeRoom
+	from         *evictionSources // not nil: makeRoom has evicted for this Append what was not sent yet, so the event could fit
+}
+
+// admit makes room in the backlog and the session for an event, and reserves it in the store's total. It reports false without an
+// error if only the total is short: then the caller must call makeRoom, check everything again, and call admit again. The session's
+// lock is held.
+func (l *memoryLog) admit(a *admission) (ok bool, err error) {
+	s, m, e := l.session, l.session.store, a.charge
+	limit := m.perSession - s.overhead() - l.sessionCost(e) // evictions do not change it: an unsealed log stays kept
 	cost := l.storeCost(e)
-	for {
-		used := m.used.Load()
-		if used > m.total-cost {
-			switch {
-			case left == anyLeft, left == unsentLeft && used > m.total+m.total/4-cost:
-				return 0, nil
-			case left == unsentLeft:
-			case !seal && !l.mayExceed(cost, urgent):
-				return 0, ErrFull
+	if s.bytes > limit || l.backlog || s.principal != "" || m.used.Load() > m.total-cost {
+		if !a.seal && a.from == nil && !l.couldFit(e, a.urgent) {
+			return false, ErrFull
+		}
+		if l.backlog && !a.seal {
+			for l.bytes > m.perBacklog-e {
+				l.evict(ruleBacklog, &a.totals)
 			}
 		}
-		if m.used.CompareAndSwap(used, used+cost) {
-			return cost, nil
+		for s.bytes > limit {
+			v, by := s.queues.victim()
+			if v == nil {
+				break // a seal or an urgent event may exceed the limit
+			}
+			v.evict(by, &a.totals)
+			if by == ruleBacklog {
+				v.hadTurn()
+			}
+		}
+		cost = l.storeCost(e)
+	}
+	for {
+		used, more := m.used.Load(), cost+a.used // the room that was evicted is still reserved
+		if used+more > m.total {
+			a.addTo(m)
+			a.totals = totals{}
+			used, more = m.used.Load(), cost
+			switch {
+			case a.left == anyLeft, a.left == unsentLeft && used > m.total+m.total/4-cost:
+				return false, nil
+			case a.left == unsentLeft:
+			case !a.seal && !l.mayExceed(cost, a.urgent):
+				return false, ErrFull
+			}
+		}
+		if more <= 0 {
+			return true, nil
+		}
+		if m.used.CompareAndSwap(used, used+more) {
+			a.used -= more
+			return true, nil
 		}
 	}
+}
+
+// makeRoom makes room in the store for an event. It releases the session's lock meanwhile: the log to evict from may be another
+// session's, and no goroutine holds the mu of two sessions.
+func (l *memoryLog) makeRoom(a *admission) {
+	s := l.session
+	need := l.storeCost(a.charge)
+	class := classOf(s.charged() + need)
+	spare := a.left == anyLeft && l.sparesUnsent(need, a.seal)
+	if !spare && a.from == nil {
+		a.from = &evictionSources{own: s.tenant}
+	}
+	s.mu.Unlock()
+	if spare {
+		a.left = s.store.makeRoom(need, 0, nil)
+	} else {
+		a.left = s.store.makeRoom(need, class, a.from)
+	}
+	s.mu.Lock()
 }
 
 // couldFit reports whether an event of charge e would fit if everything were evicted that may be. So nothing is evicted in vain,

@@ -24,12 +24,10 @@ type memoryLog struct {
 	kept        bool // from the first Append until the log is evicted or dropped
 	gone        bool
 
-	// What queues and totals have of all that. Only reconcile writes them.
-	account account
-	unsent  int64 // see tenant
-
+	// What queues and totals have of all that. Only reconcile changes it.
+	account    account
 	phaseLinks links
-	ackedLinks *links // nil until something was acknowledged
+	ackedLinks *ackedLinks // nil until something was acknowledged
 }
 
 // Append implements Log.
@@ -37,44 +35,35 @@ func (l *memoryLog) Append(ctx context.Context, seq uint64, data []byte, seal bo
 	if err := ctx.Err(); err != nil {
 		return err
 	}
-	s := l.session
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	left, urgent := anyLeft, false
-	var from evictionSources
+	mu := &l.session.mu
+	mu.Lock()
+	err := l.append(ctx, seq, data, seal)
+	mu.Unlock()
+	return err
+}
+
+// append is Append with the session's mu held. It may release the mu meanwhile.
+func (l *memoryLog) append(ctx context.Context, seq uint64, data []byte, seal bool) error {
+	a := admission{charge: eventCharge(data), seal: seal}
 	for {
 		if repeated, err := l.check(seq, data, seal); repeated || err != nil {
 			return err
 		}
-		reserved, err := l.admit(eventCharge(data), seal, urgent, left, from.own != nil)
-		if err != nil && !urgent && IsUrgent(ctx) {
-			urgent = true
-			continue
-		}
-		if err != nil {
-			return err
-		}
-		if reserved > 0 {
+		ok, err := l.admit(&a)
+		switch {
+		case ok:
 			l.push(data)
 			l.sealed = seal
-			l.reconcile(reserved)
+			l.reconcile(&a.totals)
+			a.addTo(l.session.store)
 			return nil
+		case err != nil && !a.urgent && IsUrgent(ctx):
+			a.urgent = true
+		case err != nil:
+			return err
+		default:
+			l.makeRoom(&a)
 		}
-		// The log to evict from may be another session's, and no goroutine holds the mu of two sessions. So release this one,
-		// make room, and check everything again.
-		need := l.storeCost(eventCharge(data))
-		class := classOf(s.charged() + need)
-		spare := left == anyLeft && l.sparesUnsent(need, seal)
-		if !spare && from.own == nil {
-			from.own = s.tenant
-		}
-		s.mu.Unlock()
-		if spare {
-			left = s.store.makeRoom(need, 0, nil)
-		} else {
-			left = s.store.makeRoom(need, class, &from)
-		}
-		s.mu.Lock()
 	}
 }
 
@@ -85,7 +74,7 @@ func (l *memoryLog) check(seq uint64, data []byte, seal bool) (repeated bool, er
 		return false, l.session.ended
 	case l.gone:
 		return false, ErrGone
-	case l.last == 0 && seq == 1:
+	case seq == l.last+1 && !l.sealed:
 		return false, nil
 	case l.last == 0:
 		return false, &BehindError{}
@@ -97,10 +86,8 @@ func (l *memoryLog) check(seq uint64, data []byte, seal bool) (repeated bool, er
 		return false, fmt.Errorf("%w: event %d is already there and differs", ErrSequence, seq)
 	case seq < l.last:
 		return false, fmt.Errorf("%w: event %d cannot follow event %d", ErrSequence, seq, l.last)
-	case seq != l.last+1:
-		return false, &BehindError{Last: l.last}
 	}
-	return false, nil
+	return false, &BehindError{Last: l.last}
 }
 
 // endsWith reports whether the last event is data. If that event was evicted, it is assumed to be.
@@ -145,14 +132,18 @@ func (l *memoryLog) Read(ctx context.Context, after uint64, buf []Event) (int, S
 	}
 	s := l.session
 	s.mu.Lock()
-	defer s.mu.Unlock()
+	n, st, err := l.read(after, buf)
+	s.mu.Unlock()
+	return n, st, err
+}
+
+func (l *memoryLog) read(after uint64, buf []Event) (n int, st State, err error) {
 	switch {
-	case s.ended != nil:
-		return 0, State{}, s.ended
+	case l.session.ended != nil:
+		return 0, State{}, l.session.ended
 	case l.gone:
 		return 0, State{}, ErrGone
 	}
-	n := 0
 	if after < l.last {
 		for seq := max(after+1, l.first); seq <= l.last && n < len(buf); seq++ {
 			buf[n] = Event{Seq: seq, Data: slices.Clip(l.at(seq))} // a reader that appends to it must not write into the log's memory
@@ -164,19 +155,22 @@ func (l *memoryLog) Read(ctx context.Context, after uint64, buf []Event) (int, S
 
 // Mark implements Log. It takes time in proportion to the newly acknowledged events; each is counted once.
 func (l *memoryLog) Mark(m Mark) {
-	s := l.session
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if !l.kept {
-		return
+	mu := &l.session.mu
+	mu.Lock()
+	if l.kept {
+		l.mark(m)
 	}
+	mu.Unlock()
+}
+
+func (l *memoryLog) mark(m Mark) {
 	acked := max(l.acked, min(m.Acked, l.last))
 	for seq := max(l.acked+1, l.first); seq <= acked; seq++ {
 		l.ackedBytes += eventCharge(l.at(seq))
 	}
 	l.acked = acked
 	l.written = l.written || max(m.Written, m.Acked) >= l.last
-	l.reconcile(0)
+	l.settle()
 }
 
 // Short implements Limited. It returns true in two cases. Half of what the session, its principal or the whole store may hold cannot be
@@ -207,15 +201,24 @@ func (l *memoryLog) Short() bool {
 func (l *memoryLog) Drop(context.Context) error {
 	s := l.session
 	s.mu.Lock()
-	defer s.mu.Unlock()
-	if errors.Is(s.ended, ErrClosed) {
+	ended := s.ended
+	if ended == nil && !l.gone {
+		l.drop()
+	}
+	s.mu.Unlock()
+	if errors.Is(ended, ErrClosed) {
 		return ErrClosed
 	}
-	if s.ended == nil && !l.gone {
-		l.gone = true
-		s.logs.forget(l.name, l)
-		l.clear()
-		l.reconcile(0)
-	}
 	return nil
+}
+
+func (l *memoryLog) drop() {
+	l.gone = true
+	if l.kept {
+		l.session.logs.forgetHeld(l.name)
+	} else {
+		l.session.logs.forget(l.name, l)
+	}
+	l.clear()
+	l.settle()
 }

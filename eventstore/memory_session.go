@@ -20,9 +20,8 @@ type memorySession struct {
 	evictable int64 // what eviction could free of that
 }
 
+// log returns the log that k names. The session's mu is held.
 func (s *memorySession) log(k Key) *memoryLog {
-	s.mu.Lock()
-	defer s.mu.Unlock()
 	if k.Principal != "" && s.keptLogs == 0 {
 		s.principal = k.Principal
 	}
@@ -33,7 +32,7 @@ func (s *memorySession) log(k Key) *memoryLog {
 	}
 	if k.Backlog && !l.backlog {
 		l.backlog = true
-		l.reconcile(0)
+		l.settle()
 	}
 	return l
 }
@@ -48,9 +47,15 @@ func (s *memorySession) end(why error) {
 	s.ended = why
 	logs := s.logs.held
 	s.logs = registry[memoryLog]{}
+	var d totals
 	for _, l := range logs {
+		l.gone = true
 		l.clear()
-		l.reconcile(0)
+		l.reconcile(&d)
+		if s.keptLogs%64 == 0 { // not only at the end, which may take long
+			d.addTo(s.store)
+			d = totals{}
+		}
 	}
 }
 

@@ -6,15 +6,15 @@ import "maps"
 // something else refers to it, through a weak pointer. So all handles of a name are the same object, also before the first append
 // and after eviction, and a name that is not used any more costs nothing.
 //
-// Weak pointers are expensive to make, and nearly every object is held right after it was added. So the newest object has an
-// ordinary pointer until the next one is added. It may stay although nothing refers to it, but that is one object, and its name is
-// short.
+// Weak pointers are expensive to make, and nearly every object is held right after it was added or released. So the newest object that
+// is not held has an ordinary pointer until the next one is added. It may stay although nothing refers to it, but that is one object,
+// and its name is short.
 //
 // Every method takes constant time, amortised. The zero value is ready for use. The caller locks.
 type registry[T any] struct {
 	held       map[string]*T
 	peak       int // the most that held had since it was made: a map does not shrink by itself
-	newest     *T  // nil if it was held or forgotten
+	newest     *T  // the newest that is not held; nil if it was held or forgotten
 	newestName string
 	weak       weakMap[T] // all others
 }
@@ -68,9 +68,14 @@ func (r *registry[T]) removeNewest(p *T) bool {
 
 // release undoes hold: p is found while something else refers to it.
 func (r *registry[T]) release(name string, p *T) {
-	if r.removeHeld(name, p) {
-		r.weak.add(name, p)
+	if !r.removeHeld(name, p) {
+		return
 	}
+	if r.newest == nil && len(name) <= maxNewestName {
+		r.newest, r.newestName = p, name
+		return
+	}
+	r.weak.add(name, p)
 }
 
 // forget removes p and frees its name. It does nothing if the name is not p's.
@@ -80,18 +85,23 @@ func (r *registry[T]) forget(name string, p *T) {
 	}
 }
 
-// removeHeld removes p if it is held, and replaces a map that has become much too large.
+// removeHeld removes p if it is held.
 func (r *registry[T]) removeHeld(name string, p *T) bool {
 	if p == nil || r.held[name] != p {
 		return false
 	}
+	r.forgetHeld(name)
+	return true
+}
+
+// forgetHeld is forget for the name of an object that is held. It replaces a map that has become much too large.
+func (r *registry[T]) forgetHeld(name string) {
 	delete(r.held, name)
 	if outgrown(len(r.held), r.peak) {
 		held := make(map[string]*T, len(r.held))
 		maps.Copy(held, r.held)
 		r.held, r.peak = held, len(held)
 	}
-	return true
 }
 
 // outgrown reports whether a map that had peak entries and has n should be replaced by a smaller one.

@@ -33,6 +33,9 @@ const (
 	kindUnwritten = 1
 )
 
+// kindOf is the kind of a log in phaseBacklog or phaseUnwritten.
+func kindOf(p phase) int { return int(p-phaseBacklog) & 1 }
+
 // ruleOf is the rule by which a log of each kind is evicted.
 var ruleOf = [...]rule{kindBacklog: ruleBacklog, kindUnwritten: ruleUnwritten}
 
@@ -102,31 +105,42 @@ func (q *tenantQueue) remove(t *tenant, kind int) {
 	*at = tenantLink{}
 }
 
-// requeue moves a session's tenant to the queues where it belongs, after its charge or its own queues have changed. unsent is the
-// change of its unsent bytes. The session's lock is held.
-func (ts *tenants) requeue(s *memorySession, unsent int64) {
+// joined queues a tenant that has got a log of a kind.
+func (ts *tenants) joined(t *tenant, kind int) {
+	if !t.links[kind].queued {
+		ts.queues[t.class.Load()][kind].push(t, kind)
+	}
+}
+
+// left removes a tenant from its queue if it has lost the last log of a kind.
+func (ts *tenants) left(t *tenant, kind int) {
+	if t.queues[kind].front == nil {
+		ts.queues[t.class.Load()][kind].remove(t, kind)
+	}
+}
+
+// add adds to the unsent bytes of a tenant.
+func (ts *tenants) add(t *tenant, unsent int64) {
+	ts.unsent[t.class.Load()] += unsent
+	t.unsent += unsent
+}
+
+// reclass moves a session's tenant to the class of its charge. The session's lock is held, too.
+func (ts *tenants) reclass(s *memorySession) {
 	t := s.tenant
 	from := int(t.class.Load())
-	ts.unsent[from] += unsent
-	t.unsent += unsent
-	for to := s.class(); ; to = s.class() {
+	for to := s.class(); to != from; to = s.class() {
 		for kind := range t.queues {
-			want := t.queues[kind].front != nil
-			if t.links[kind].queued && (to != from || !want) {
+			if t.links[kind].queued {
 				ts.queues[from][kind].remove(t, kind)
-			}
-			if want && !t.links[kind].queued {
 				ts.queues[to][kind].push(t, kind)
 			}
-		}
-		if to == from {
-			return
 		}
 		ts.unsent[from] -= t.unsent
 		ts.unsent[to] += t.unsent
 		t.class.Store(int32(to)) //nolint:gosec // at most 64
-		// Another session of the principal may change the charge now. Either the next round sees the new charge, or that session
-		// sees the class that was just stored, and requeues.
+		// Another session of the principal may change the charge now. Either the next round sees the new charge, or that change
+		// calls for another reclass.
 		from = to
 	}
 }

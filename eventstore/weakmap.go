@@ -1,6 +1,9 @@
 package eventstore
 
-import "weak"
+import (
+	"maps"
+	"weak"
+)
 
 // weakMap finds objects by name for as long as something else refers to them. It has at most twice as many entries as it had
 // objects at the last sweep, so those that were collected do not pile up.
@@ -39,13 +42,17 @@ func (m *weakMap[T]) remove(name string, p *T) bool {
 	return true
 }
 
-// sweep makes the map anew with the objects that still exist.
+// sweep removes the objects that were collected. It replaces a map that has become much too large: a map does not shrink by itself.
 func (m *weakMap[T]) sweep() {
-	entries := make(map[string]weak.Pointer[T])
 	for name, w := range m.entries {
-		if w.Value() != nil {
-			entries[name] = w
+		if w.Value() == nil {
+			delete(m.entries, name)
 		}
 	}
-	m.entries, m.limit = entries, max(minWeakLimit, 2*len(entries))
+	if m.entries == nil || outgrown(len(m.entries), m.limit) {
+		entries := make(map[string]weak.Pointer[T], len(m.entries))
+		maps.Copy(entries, m.entries)
+		m.entries = entries
+	}
+	m.limit = max(minWeakLimit, 2*len(m.entries))
 }
