@@ -23,15 +23,17 @@ func (h *host) Failure(id []byte, why core.Reason) []byte {
 // Ended removes the session from its server and tells the app.
 func (h *host) Ended(why core.Reason, cause error) {
 	s := (*Session)(h)
-	s.ctx.cancel(cause)
+	s.mu.Lock()
+	app, ctx := s.app, s.ctx
+	s.ended = cause
+	s.mu.Unlock()
+	if ctx != nil {
+		ctx.cancel(cause)
+	}
 	s.srv.remove(s)
 	if why == core.Moved {
 		s.srv.logMoved(s)
 	}
-	s.mu.Lock()
-	app := s.app
-	s.ended = cause
-	s.mu.Unlock()
 	if app != nil { // nil: App.Open has not returned, and setApp will tell the app
 		s.callEnded(app, cause)
 	}

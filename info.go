@@ -34,7 +34,7 @@ func (s *Session) info() (SessionInfo, bool) {
 		return SessionInfo{}, false
 	}
 	out := SessionInfo{
-		Ref: s.ref, Principal: s.principal, Version: at.Version, Polls: at.Polls, Client: s.clientInfo(), Created: s.created, Active: at.Active,
+		Ref: s.ref, Principal: s.Principal(), Version: at.Version, Polls: at.Polls, Client: s.clientInfo(), Created: s.engine.Created(), Active: at.Active,
 		Streams: make([]StreamInfo, 0, len(at.Streams)),
 	}
 	for i := range at.Streams {

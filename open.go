@@ -32,8 +32,8 @@ func (srv *Server) openSession(w http.ResponseWriter, r *http.Request, in *incom
 // newSession makes a session to which initialize was not delivered yet. The session is complete before App.Open gets it, because the app may
 // use it at once.
 func (srv *Server) newSession(r *http.Request, m *jsonrpc.Message) (*Session, *refusal) {
-	s := &Session{srv: srv, id: rand.Text(), ref: srv.nextRef(), principal: srv.principal(r), created: time.Now()}
-	who := engine.Identity{ID: s.id, Principal: s.principal, Created: s.created}
+	s := &Session{srv: srv, ref: srv.nextRef()}
+	who := engine.Identity{ID: rand.Text(), Principal: srv.principal(r), Created: time.Now()}
 	_, _ = rand.Read(who.Standalone[:]) // it never fails
 	s.engine.Init(srv.engine, (*host)(s), who)
 	if info, ok := jsonrpc.Field(m.Params, "clientInfo"); ok {
@@ -99,7 +99,7 @@ const (
 func (srv *Server) admit(s *Session) bool {
 	for evicted := false; ; {
 		srv.mu.Lock()
-		p := srv.principals[s.principal]
+		p := srv.principals[s.Principal()]
 		free := srv.cfg.MaxSessions - len(srv.sessions)
 		if srv.cfg.MaxSessions <= 0 || free > 0 && (evicted || p == nil || p.count < free) {
 			srv.add(s, p)
@@ -127,13 +127,13 @@ func (srv *Server) admit(s *Session) bool {
 // add registers a session, and counts it for its principal. p is nil if the principal has no session, or if there are no principals. Under
 // the lock.
 func (srv *Server) add(s *Session, p *principalSessions) {
-	srv.sessions[s.id], srv.refs[s.ref] = s, s
+	srv.sessions[s.ID()], srv.refs[s.ref] = s, s
 	if srv.principals == nil {
 		return
 	}
 	if p == nil {
 		p = &principalSessions{evictable: newEvictable(ofPrincipal)}
-		srv.principals[s.principal] = p
+		srv.principals[s.Principal()] = p
 	}
 	p.count++
 	s.eviction.principal = p
@@ -143,27 +143,27 @@ func (srv *Server) add(s *Session, p *principalSessions) {
 func (srv *Server) remove(s *Session) {
 	srv.mu.Lock()
 	defer srv.mu.Unlock()
-	if srv.sessions[s.id] != s {
+	if srv.sessions[s.ID()] != s {
 		return
 	}
-	delete(srv.sessions, s.id)
+	delete(srv.sessions, s.ID())
 	delete(srv.refs, s.ref)
 	srv.dequeue(s)
 	if p := s.eviction.principal; p != nil {
 		if p.count--; p.count == 0 {
-			delete(srv.principals, s.principal)
+			delete(srv.principals, s.Principal())
 		}
 	}
 }
 
 // enqueue makes a session that was opened evictable.
-func (srv *Server) enqueue(s *Session) { srv.requeue(s, s.created) }
+func (srv *Server) enqueue(s *Session) { srv.requeue(s, s.engine.Created()) }
 
 // requeue moves a session to its place in the queues. It may have been idle since the given time, not longer.
 func (srv *Server) requeue(s *Session, since time.Time) {
 	srv.mu.Lock()
 	defer srv.mu.Unlock()
-	if srv.sessions[s.id] != s {
+	if srv.sessions[s.ID()] != s {
 		return
 	}
 	srv.dequeue(s)

@@ -136,7 +136,7 @@ func (srv *Server) findSession(id string, r *http.Request) *Session {
 	srv.mu.RLock()
 	s := srv.sessions[id]
 	srv.mu.RUnlock()
-	if s == nil || s.principal != srv.principal(r) {
+	if s == nil || s.Principal() != srv.principal(r) {
 		return nil
 	}
 	return s

@@ -19,30 +19,27 @@ import (
 type Session struct {
 	srv            *Server
 	engine         engine.Session
-	id             string
 	ref            SessionRef
-	principal      string
-	created        time.Time
 	client         string                        // clientInfo of initialize, JSON; "": none
 	capabilities   string                        // capabilities of initialize, JSON; "": none
 	announcesTools atomic.Bool                   // the app has announced tools
 	eviction       evictionEntry                 // guarded by the server's mutex
-	ctx            lazyContext                   // ends with the session
 	state          atomic.Pointer[func() []byte] // what SavedState returns; nil: nothing was saved
 
 	mu    sync.Mutex
-	app   AppSession // nil until App.Open has returned
-	ended error      // what AppSession.Ended gets; nil: the session has not ended
+	app   AppSession   // nil until App.Open has returned
+	ended error        // what AppSession.Ended gets; nil: the session has not ended
+	ctx   *lazyContext // ends with the session; nil until it is wanted
 }
 
 // ID returns what the client sends as Mcp-Session-Id. It is a secret: never log it.
-func (s *Session) ID() string { return s.id }
+func (s *Session) ID() string { return s.engine.ID() }
 
 // Ref returns the name of the session for logs and admin routes.
 func (s *Session) Ref() SessionRef { return s.ref }
 
 // Principal returns the user that the session belongs to, as Config.Principal named it.
-func (s *Session) Principal() string { return s.principal }
+func (s *Session) Principal() string { return s.engine.Principal() }
 
 // Version returns the negotiated protocol version, or "" until initialize was answered.
 func (s *Session) Version() string { return s.engine.Version() }
@@ -51,7 +48,20 @@ func (s *Session) Version() string { return s.engine.Version() }
 func (s *Session) Logger() *slog.Logger { return s.srv.log.With("session", string(s.ref)) }
 
 // Done returns a channel that is closed when the session has ended.
-func (s *Session) Done() <-chan struct{} { return s.ctx.Done() }
+func (s *Session) Done() <-chan struct{} { return s.lasting().Done() }
+
+// lasting returns a context that ends with the session, with its cause. It has no values.
+func (s *Session) lasting() *lazyContext {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.ctx == nil {
+		s.ctx = new(lazyContext)
+		if s.ended != nil {
+			s.ctx.cancel(s.ended)
+		}
+	}
+	return s.ctx
+}
 
 // Notify sends a notification on the stream of the call that ctx belongs to. If ctx belongs to no call, or the call has ended, it sends on the
 // standalone stream; use context.Background() to send there from inside a call. params are as for Handle.Notify.

@@ -50,6 +50,15 @@ func (s *Session) Init(e *Engine, host Host, who Identity) {
 	s.streams = []*stream{{id: who.Standalone}}
 }
 
+// ID is what the client names the session by: a secret.
+func (s *Session) ID() string { return s.who.ID }
+
+// Principal is the user that the session belongs to.
+func (s *Session) Principal() string { return s.who.Principal }
+
+// Created is when the session was made.
+func (s *Session) Created() time.Time { return s.who.Created }
+
 // Opened makes the session a real one: initialize was answered with that version, and the answer is about to be written.
 func (s *Session) Opened(version string, polls bool) {
 	in := core.In{Op: core.Opened, ID: version, Flags: core.CannotPoll}
