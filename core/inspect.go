@@ -25,6 +25,9 @@ type Info struct {
 	Seq   uint64    // its last event
 }
 
+// Created returns the time that New was given.
+func (m *Machine) Created() time.Time { return m.base }
+
 // Standalone returns the id of the standalone stream, and the zero value after the end of the session.
 func (m *Machine) Standalone() StreamID { return m.standaloneID }
 

@@ -209,7 +209,7 @@ func (c *Conn) turn(ctx context.Context, quiet *respond.QuietTimer) (how Outcome
 		return Refused, o.refuse
 	case o.json != nil:
 		if c.named {
-			c.out.NameSession(c.s.who.ID)
+			c.out.NameSession(c.s.id)
 		}
 		if ctx.Err() != nil || c.out.JSON(http.StatusOK, o.json) != nil {
 			return Lost, 0

@@ -42,7 +42,7 @@ func (s *Session) step(in *core.In, p *pass) { s.stepMessage(in, nil, p) }
 // stepMessage is step for an Emit or Reply, which is about a message.
 func (s *Session) stepMessage(in *core.In, msg *Message, p *pass) {
 	now := time.Now()
-	s.active = now
+	s.active = now.Sub(s.m.Created())
 	s.outs = s.m.Step(now, in, s.outs[:0])
 	for i := range s.outs {
 		s.obey(&s.outs[i], msg, p)
@@ -58,7 +58,7 @@ func (s *Session) tick() {
 	var p pass
 	s.mu.Lock()
 	active := s.active
-	s.armed = time.Time{}
+	s.armed = 0
 	s.step(&core.In{Op: core.Tick, Rand: spread()}, &p)
 	s.active = active
 	s.trim()
@@ -69,10 +69,14 @@ func (s *Session) tick() {
 // arm sets the timer if it must fire sooner than it is set to. It often fires too early; setting it at each step would cost more.
 func (s *Session) arm(now time.Time) {
 	at := s.m.Deadline()
-	if at.IsZero() || !s.armed.IsZero() && !at.Before(s.armed) {
+	if at.IsZero() {
 		return
 	}
-	s.armed = at
+	due := at.Sub(s.m.Created())
+	if s.armed != 0 && due >= s.armed {
+		return
+	}
+	s.armed = due
 	if s.timer == nil {
 		s.timer = time.AfterFunc(at.Sub(now), s.tick)
 		return
@@ -103,11 +107,10 @@ func (s *Session) obey(o *core.Out, msg *Message, p *pass) {
 			p.record.requests, p.record.one[0] = nil, nil
 		}
 	case core.Hold:
-		st := s.streams[o.Index]
-		st.held = append(st.held, *msg)
+		w := s.streams[o.Index].wait()
+		w.held = append(w.held, *msg)
 	case core.Release:
-		st := s.streams[o.Index]
-		p.released, st.held = st.held, nil
+		p.released = s.streams[o.Index].release()
 	case core.CancelApp:
 		if r := s.streams[o.Index].request(o.ID); r != nil {
 			if o.Reason != core.Terminated { // the app need not answer what it has ended

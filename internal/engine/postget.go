@@ -111,7 +111,7 @@ func (c *Conn) jsonAnswer(m *Message) []byte {
 		return m.Data
 	}
 	body := []byte{'['}
-	for _, h := range st.held {
+	for _, h := range st.release() {
 		body = append(append(body, h.Data...), ',')
 	}
 	if m != nil {
@@ -120,7 +120,6 @@ func (c *Conn) jsonAnswer(m *Message) []byte {
 	for _, e := range errs {
 		body = append(append(body, e.response...), ',')
 	}
-	st.held = nil
 	body[len(body)-1] = ']'
 	return body
 }

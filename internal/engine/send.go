@@ -82,10 +82,11 @@ func (s *Session) begin(m *Message, p *pass) (*stream, core.Reason) {
 		s.stepMessage(&in, m, p)
 		return st, core.NoReason
 	}
-	if m.Op != core.Reply && st.queued+len(m.Data) > maxQueuedBytes {
+	w := st.wait()
+	if m.Op != core.Reply && w.queued+len(m.Data) > maxQueuedBytes {
 		return nil, core.NoRoom
 	}
-	st.queue, st.queued = append(st.queue, *m), st.queued+len(m.Data)
+	w.queue, w.queued = append(w.queue, *m), w.queued+len(m.Data)
 	return nil, core.NoReason
 }
 
@@ -94,10 +95,10 @@ func (s *Session) begin(m *Message, p *pass) (*stream, core.Reason) {
 func (s *Session) next(st *stream, m *Message, p *pass, moved *[]Message) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for len(st.queue) > 0 {
-		*m = st.queue[0]
-		st.queue[0] = Message{}
-		st.queue, st.queued = st.queue[1:], st.queued-len(m.Data)
+	for w := st.pending; w != nil && len(w.queue) > 0; {
+		*m = w.queue[0]
+		w.queue[0] = Message{}
+		w.queue, w.queued = w.queue[1:], w.queued-len(m.Data)
 		in := m.in()
 		if i := s.m.Route(&in); i >= 0 && s.streams[i] != st {
 			*moved = append(*moved, *m)
@@ -107,7 +108,10 @@ func (s *Session) next(st *stream, m *Message, p *pass, moved *[]Message) bool {
 		s.stepMessage(&in, m, p)
 		return true
 	}
-	st.queue, st.appending = nil, false
+	st.appending = false
+	if w := st.pending; w != nil && len(w.held) == 0 {
+		st.pending = nil
+	}
 	return false
 }
 

@@ -13,12 +13,14 @@ import (
 // Session is one session: its machine, its streams and connections, and the lock that guards them. Init makes it ready. Safe for concurrent
 // use, also after its end. It must not be copied.
 type Session struct {
-	engine *Engine
-	host   Host
-	who    Identity
-	heard  atomic.Bool // the client has sent something after initialize
+	engine        *Engine
+	host          Host
+	id, principal string
+	heard         atomic.Bool // the client has sent something after initialize
 
 	mu         sync.Mutex
+	ready      bool        // initialize was answered with a result
+	over       core.Reason // why it has ended; NoReason: it has not
 	m          core.Machine
 	outs       []core.Out // scratch
 	streams    []*stream  // by the machine's index
@@ -26,13 +28,11 @@ type Session struct {
 	lastConn   core.ConnID
 	lastStream uint32
 	timer      *time.Timer
-	armed      time.Time // when it fires; zero: it does not
+	armed      time.Duration // when it fires, in the session's life; 0: it does not
 	asks       map[string]*ask
-	version    string // negotiated
-	ready      bool   // initialize was answered with a result
-	active     time.Time
-	over       core.Reason // why it has ended; NoReason: it has not
-	stale      *tally      // nil: no request has been stale yet
+	version    string        // negotiated
+	active     time.Duration // when something last happened, in the session's life
+	stale      *tally        // nil: no request has been stale yet
 }
 
 // Identity is what a session is known by.
@@ -45,19 +45,19 @@ type Identity struct {
 
 // Init makes a session, before anything else is called.
 func (s *Session) Init(e *Engine, host Host, who Identity) {
-	s.engine, s.host, s.who = e, host, who
+	s.engine, s.host, s.id, s.principal = e, host, who.ID, who.Principal
 	s.m = core.New(&e.cfg.Machine, who.Standalone, who.Created)
 	s.streams = []*stream{{id: who.Standalone}}
 }
 
 // ID is what the client names the session by: a secret.
-func (s *Session) ID() string { return s.who.ID }
+func (s *Session) ID() string { return s.id }
 
 // Principal is the user that the session belongs to.
-func (s *Session) Principal() string { return s.who.Principal }
+func (s *Session) Principal() string { return s.principal }
 
 // Created is when the session was made.
-func (s *Session) Created() time.Time { return s.who.Created }
+func (s *Session) Created() time.Time { return s.m.Created() }
 
 // Opened makes the session a real one: initialize was answered with that version, and the answer is about to be written.
 func (s *Session) Opened(version string, polls bool) {
@@ -145,7 +145,11 @@ func (s *Session) Close(stream core.StreamID, retry time.Duration) core.Reason {
 }
 
 // Standalone names the session's own stream.
-func (s *Session) Standalone() core.StreamID { return s.who.Standalone }
+func (s *Session) Standalone() core.StreamID {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.m.Standalone()
+}
 
 // Adjust changes the policy of a stream. It returns why it could not.
 func (s *Session) Adjust(stream core.StreamID, policy core.Policy) core.Reason {

@@ -182,13 +182,13 @@ func (s *Session) dropSession() {
 	ctx, cancel := s.engine.deadline()
 	defer cancel()
 	defer s.recovered("eventstore.Store.DropSession", func() { s.engine.Counters.StoreFailed.Add(1) })
-	if err := s.engine.cfg.Store.DropSession(ctx, s.who.ID); err != nil {
+	if err := s.engine.cfg.Store.DropSession(ctx, s.id); err != nil {
 		s.engine.Counters.StoreFailed.Add(1)
 	}
 }
 
 func (s *Session) logKey(st *stream) eventstore.Key {
 	return eventstore.Key{
-		Session: s.who.ID, Stream: string(appendStreamName(make([]byte, 0, streamNameLen), st.id)), Backlog: st.n == 0, Principal: s.who.Principal,
+		Session: s.id, Stream: string(appendStreamName(make([]byte, 0, streamNameLen), st.id)), Backlog: st.n == 0, Principal: s.principal,
 	}
 }

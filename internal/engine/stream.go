@@ -8,11 +8,14 @@ import (
 // stream is what the engine keeps of one stream in addition to the machine: its log, its readers, and the messages on their way to it.
 // Guarded by the session's mutex.
 type stream struct {
-	id       core.StreamID
-	n        uint32     // its number in the session; 0 is the standalone stream
-	requests []*Request // until all are answered
-	one      [1]*Request
-	batch    bool // answered by an array
+	id        core.StreamID
+	n         uint32     // its number in the session; 0 is the standalone stream
+	batch     bool       // answered by an array
+	dropped   bool       // the machine has forgotten it
+	lost      bool       // the store has lost some of it, and that was reported
+	appending bool       // a sender is appending; what comes meanwhile waits in queue
+	requests  []*Request // until all are answered
+	one       [1]*Request
 
 	method    string // of the first request
 	requestID string // its id, where it is the only one
@@ -21,17 +24,36 @@ type stream struct {
 	closing  *Conn         // that was told to end, and still reads
 	attached chan struct{} // closed when a connection begins to read; made when a caller waits for it
 
-	log       eventstore.Log // nil until the first event
-	last      uint64         // the last sequence that was given
-	stored    uint64         // the last event that a reader can find
-	dropped   bool           // the machine has forgotten it
-	lost      bool           // the store has lost some of it, and that was reported
-	appending bool           // a sender is appending; what comes meanwhile waits in queue
-	queue     []Message
-	queued    int // bytes in it
-	held      []Message
-	bytes     int64
-	events    int
+	log    eventstore.Log // nil until the first event
+	last   uint64         // the last sequence that was given
+	stored uint64         // the last event that a reader can find
+	bytes  int64
+	events int
+
+	pending *pending // nil: no message waits
+}
+
+// pending are the messages of a stream that wait to be appended.
+type pending struct {
+	queue  []Message // for their turn
+	queued int       // bytes in it
+	held   []Message // until the machine releases them
+}
+
+// wait returns where messages wait.
+func (st *stream) wait() *pending {
+	if st.pending == nil {
+		st.pending = new(pending)
+	}
+	return st.pending
+}
+
+// release returns the messages that the machine has held, which wait no longer.
+func (st *stream) release() (held []Message) {
+	if w := st.pending; w != nil {
+		held, w.held = w.held, nil
+	}
+	return held
 }
 
 // request finds a request by its id.
