@@ -26,7 +26,7 @@ func TestGoSDKKeepsAliveBesideCalls(t *testing.T) {
 			<-release
 			return "done", nil
 		},
-	}, &mcp.ClientOptions{KeepAlive: 10 * soon}, nil) // it waits half of that for an answer
+	}, &mcp.ClientOptions{KeepAlive: 40 * soon}, nil) // it waits half of that for an answer
 	var calls sync.WaitGroup
 	texts, errs := make([]string, most), make([]error, most)
 	for i := range most {
