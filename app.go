@@ -70,16 +70,16 @@ type notificationContext struct {
 
 func (c *notificationContext) Deadline() (time.Time, bool) { return time.Time{}, false }
 
-func (c *notificationContext) Done() <-chan struct{} { return c.s.lasting().Done() }
+func (c *notificationContext) Done() <-chan struct{} { return c.s.context().Done() }
 
-func (c *notificationContext) Err() error { return c.s.lasting().Err() }
+func (c *notificationContext) Err() error { return c.s.context().Err() }
 
 func (c *notificationContext) Value(key any) any {
 	if _, server := key.(serverKey); server {
 		return c.s.srv
 	}
 	if _, cancelKey := key.(*int); cancelKey { // see lazyContext.Value
-		return c.s.lasting().Value(key)
+		return c.s.context().Value(key)
 	}
 	return c.values.Value(key)
 }

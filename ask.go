@@ -183,7 +183,7 @@ func hasTools(params json.RawMessage) bool {
 // offered reports whether the client offered the capability at this path. A client that offers elicitation without saying more offers
 // elicitation by forms.
 func (s *Session) offered(path ...string) bool {
-	v, ok := jsonrpc.Field([]byte(s.capabilities), path...)
+	v, ok := jsonrpc.Field([]byte(s.description.Value().capabilities), path...)
 	switch {
 	case ok:
 		return string(v) != "null" && string(v) != "false"

@@ -34,8 +34,8 @@ func (s *Session) Client() ClientInfo {
 		return t
 	}
 	c.Name, c.Title, c.Version = text("name"), text("title"), text("version")
-	if s.capabilities != "" {
-		c.Capabilities = json.RawMessage(s.capabilities)
+	if capabilities := s.description.Value().capabilities; capabilities != "" {
+		c.Capabilities = json.RawMessage(capabilities)
 	}
 	return c
 }

@@ -30,7 +30,7 @@ func TestContextOfACallIsKnownToItsPackage(t *testing.T) {
 			c.cancel(enough)
 		case *notificationContext:
 			require.Equal(t, 1, c.Value(key{}))
-			c.s.lasting().cancel(enough)
+			c.s.context().cancel(enough)
 		}
 		require.ErrorIs(t, derived.Err(), context.Canceled, "%s: a goroutine would need some time for it", name)
 		require.Equal(t, enough, context.Cause(derived), name)

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"net/http"
 	"time"
+	"unique"
 
 	"github.com/rejoin-mcp/rejoin/core"
 	"github.com/rejoin-mcp/rejoin/internal/engine"
@@ -36,12 +37,14 @@ func (srv *Server) newSession(r *http.Request, m *jsonrpc.Message) (*Session, *r
 	who := engine.Identity{ID: rand.Text(), Principal: srv.principal(r), Created: time.Now()}
 	_, _ = rand.Read(who.Standalone[:]) // it never fails
 	s.engine.Init(srv.engine, (*host)(s), who)
+	var description clientDescription
 	if info, ok := jsonrpc.Field(m.Params, "clientInfo"); ok {
-		s.client = trimClientInfo(info) // a copy, because the body may be large
+		description.client = trimClientInfo(info) // a copy, because the body may be large
 	}
 	if capabilities, ok := jsonrpc.Field(m.Params, "capabilities"); ok {
-		s.capabilities = trimCapabilities(capabilities)
+		description.capabilities = trimCapabilities(capabilities)
 	}
+	s.description = unique.Make(description)
 	if !srv.admit(s) {
 		return nil, &refuseFull
 	}
@@ -136,7 +139,6 @@ func (srv *Server) add(s *Session, p *principalSessions) {
 		srv.principals[s.Principal()] = p
 	}
 	p.count++
-	s.eviction.principal = p
 }
 
 // remove removes an ended session.
@@ -149,7 +151,7 @@ func (srv *Server) remove(s *Session) {
 	delete(srv.sessions, s.ID())
 	delete(srv.refs, s.ref)
 	srv.dequeue(s)
-	if p := s.eviction.principal; p != nil {
+	if p := srv.principals[s.Principal()]; p != nil {
 		if p.count--; p.count == 0 {
 			delete(srv.principals, s.Principal())
 		}
@@ -169,7 +171,7 @@ func (srv *Server) requeue(s *Session, since time.Time) {
 	srv.dequeue(s)
 	s.eviction.used, s.eviction.since = s.engine.HasHeard(), since.Sub(srv.started)
 	heap.Push(srv.evictable.of(s), s)
-	if p := s.eviction.principal; p != nil {
+	if p := srv.principals[s.Principal()]; p != nil {
 		heap.Push(p.evictable.of(s), s)
 	}
 }
@@ -177,7 +179,7 @@ func (srv *Server) requeue(s *Session, since time.Time) {
 // dequeue removes a session from the queues. Under the lock.
 func (srv *Server) dequeue(s *Session) {
 	srv.evictable.of(s).remove(s)
-	if p := s.eviction.principal; p != nil {
+	if p := srv.principals[s.Principal()]; p != nil {
 		p.evictable.of(s).remove(s)
 	}
 }
@@ -197,10 +199,9 @@ type principalSessions struct {
 
 // evictionEntry is a session's place in the queues of evictable sessions.
 type evictionEntry struct {
-	principal *principalSessions // nil: there are no principals
-	used      bool               // which queue: the client has sent something since initialize
-	since     time.Duration      // since Server.started: the session was not idle before
-	index     [2]int32           // in the queues of the server and of the principal, counted from 1; 0: in no queue
+	since time.Duration // since Server.started: the session was not idle before
+	index [2]int32      // in the queues of the server and of the principal, counted from 1; 0: in no queue
+	used  bool          // which queue: the client has sent something since initialize
 }
 
 const (

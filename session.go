@@ -9,6 +9,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+	"unique"
 
 	"github.com/rejoin-mcp/rejoin/core"
 	"github.com/rejoin-mcp/rejoin/internal/engine"
@@ -20,17 +21,19 @@ type Session struct {
 	srv            *Server
 	engine         engine.Session
 	ref            SessionRef
-	client         string                        // clientInfo of initialize, JSON; "": none
-	capabilities   string                        // capabilities of initialize, JSON; "": none
-	announcesTools atomic.Bool                   // the app has announced tools
-	eviction       evictionEntry                 // guarded by the server's mutex
-	state          atomic.Pointer[func() []byte] // what SavedState returns; nil: nothing was saved
+	description    unique.Handle[clientDescription] // sessions with the same client share it
+	announcesTools atomic.Bool                      // the app has announced tools
+	eviction       evictionEntry                    // guarded by the server's mutex
+	state          atomic.Pointer[func() []byte]    // what SavedState returns; nil: nothing was saved
 
 	mu    sync.Mutex
+	ctx   *lazyContext // what context returns; nil: it was not called yet
 	app   AppSession   // nil until App.Open has returned
 	ended error        // what AppSession.Ended gets; nil: the session has not ended
-	ctx   *lazyContext // ends with the session; nil until it is wanted
 }
+
+// clientDescription is what a client says of itself in initialize, each as JSON; "": nothing.
+type clientDescription struct{ client, capabilities string }
 
 // ID returns what the client sends as Mcp-Session-Id. It is a secret: never log it.
 func (s *Session) ID() string { return s.engine.ID() }
@@ -48,17 +51,14 @@ func (s *Session) Version() string { return s.engine.Version() }
 func (s *Session) Logger() *slog.Logger { return s.srv.log.With("session", string(s.ref)) }
 
 // Done returns a channel that is closed when the session has ended.
-func (s *Session) Done() <-chan struct{} { return s.lasting().Done() }
+func (s *Session) Done() <-chan struct{} { return s.context().Done() }
 
-// lasting returns a context that ends with the session, with its cause. It has no values.
-func (s *Session) lasting() *lazyContext {
+// context returns a context that ends with the session. It is made at the first call: most sessions need none.
+func (s *Session) context() *lazyContext {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.ctx == nil {
-		s.ctx = new(lazyContext)
-		if s.ended != nil {
-			s.ctx.cancel(s.ended)
-		}
+		s.ctx = &lazyContext{cause: s.ended}
 	}
 	return s.ctx
 }
@@ -171,10 +171,10 @@ func (s *Session) closeStream(id core.StreamID, retry time.Duration) error {
 }
 
 func (s *Session) clientInfo() json.RawMessage {
-	if s.client == "" {
-		return nil
+	if client := s.description.Value().client; client != "" {
+		return json.RawMessage(client)
 	}
-	return json.RawMessage(s.client)
+	return nil
 }
 
 // setApp sets the app's side of the session. If the session has ended meanwhile, it tells the app and returns false.

@@ -11,15 +11,20 @@ import (
 //
 // Unsent is what only the rules ruleBacklog and ruleUnwritten can evict: what was not acknowledged of backlogs and unwritten logs.
 type tenant struct {
-	principal        string       // "": the tenant is a session, and memorySession has its charge
-	bytes, evictable atomic.Int64 // of a principal: its charge, and what eviction could free of it
-	class            atomic.Int32 // the class it is queued in; changed under the store's mu only
+	principal string       // "": the tenant is a session, and memorySession has its charge
+	*sums                  // of a principal only
+	class     atomic.Int32 // the class it is queued in; changed under the store's mu only
 
 	// The store's mu guards the rest.
-	sessions int         // that hold something; counted for a principal only
-	unsent   int64       // bytes
-	queues   [2]logQueue // of its backlogs and of its unwritten logs
-	links    [2]tenantLink
+	unsent int64       // bytes
+	queues [2]logQueue // of its backlogs and of its unwritten logs
+	links  [2]tenantLink
+}
+
+// sums are those of a principal's sessions.
+type sums struct {
+	bytes, evictable atomic.Int64 // the charge, and what eviction could free of it
+	sessions         int          // that hold something; the store's mu guards it
 }
 
 type tenantLink struct {
@@ -197,7 +202,7 @@ func (m *Memory) joinPrincipal(s *memorySession) {
 	}
 	t := m.principals[s.principal]
 	if t == nil {
-		t = &tenant{principal: s.principal}
+		t = &tenant{principal: s.principal, sums: &sums{}}
 		t.init()
 		if m.principals == nil {
 			m.principals = map[string]*tenant{}
