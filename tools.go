@@ -22,7 +22,7 @@ type Tool struct {
 	Run Handler
 }
 
-// NewToolApp makes an app from tools. It announces them and answers tools/list, tools/call, initialize and ping. It refuses any other method,
+// NewToolApp makes an app from tools, as NewApp does. It announces them and answers tools/list, tools/call, initialize and ping. It refuses any other method,
 // and calls of unknown tools. NewServer returns an error if two tools have the same name, or a tool has no name, no Run or an invalid
 // InputSchema.
 func NewToolApp(info Info, tools ...Tool) App {
@@ -114,11 +114,11 @@ func textResult(text, rest string) json.RawMessage {
 }
 
 // resultOf turns what a handler returned into the result of the method, or into an error.
-func resultOf(c *Call, result any, err error) (json.RawMessage, error) {
+func resultOf(method string, result any, err error) (json.RawMessage, error) {
 	if err != nil {
 		return nil, err
 	}
-	tool := c.Method() == "tools/call"
+	tool := method == "tools/call"
 	if text, ok := result.(string); ok && tool {
 		return Text(text), nil
 	}
@@ -127,7 +127,7 @@ func resultOf(c *Call, result any, err error) (json.RawMessage, error) {
 	case err != nil:
 		return nil, err
 	case len(raw) == 0 || string(raw) == "null":
-		return emptyResult(c.Method())
+		return emptyResult(method)
 	}
 	if _, asItIs := result.(json.RawMessage); tool && !asItIs && raw[0] != '{' {
 		return Text(string(raw)), nil
