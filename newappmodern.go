@@ -3,7 +3,6 @@ package rejoin
 import (
 	"bytes"
 	"context"
-	"encoding/base64"
 	"encoding/json"
 	"io"
 	"net/http"
@@ -137,7 +136,7 @@ func checkModernHeader(h http.Header, field, want string) *Error {
 		value = strings.Trim(value, " \t")
 		if field == nameHeader {
 			var ok bool
-			if value, ok = decodeHeader(value); !ok {
+			if value, ok = door.DecodeHeader(value); !ok {
 				return Errorf(codeHeader, "%s is not valid base64", field)
 			}
 		}
@@ -146,18 +145,6 @@ func checkModernHeader(h http.Header, field, want string) *Error {
 		}
 	}
 	return nil
-}
-
-func decodeHeader(value string) (string, bool) {
-	encoded, ok := strings.CutPrefix(value, "=?base64?")
-	if ok {
-		encoded, ok = strings.CutSuffix(encoded, "?=")
-	}
-	if !ok {
-		return value, true
-	}
-	decoded, err := base64.StdEncoding.Strict().DecodeString(encoded)
-	return string(decoded), err == nil
 }
 
 // discover says what the server offers. It leaves out what needs a session: subscriptions, changes of lists, and the tasks of older versions.

@@ -135,3 +135,27 @@ func TestToolsOfBothEras(t *testing.T) {
 		}
 	})
 }
+
+// If the schema of a tool says that a header field repeats an argument, they must agree (SEP-2243). In the legacy era there are no such fields.
+func TestHeadersThatRepeatArguments(t *testing.T) {
+	toolApp := func(header string) rejoin.App {
+		return rejoin.NewToolApp(rejoin.Info{Name: "test", Version: "1"}, rejoin.Tool{
+			Name:        "x",
+			InputSchema: json.RawMessage(`{"type":"object","properties":{"city":{"type":"string","x-mcp-header":"` + header + `"}}}`),
+			Run:         func(context.Context, *rejoin.Request) (any, error) { return "done", nil },
+		})
+	}
+	_, err := rejoin.NewServer(toolApp("a b"), rejoin.Config{})
+	require.ErrorContains(t, err, `tool "x": InputSchema: property "city": x-mcp-header must be`)
+	kit.Bubble(t, func(t *testing.T) {
+		c := rejointest.New(t, toolApp("City"), rejointest.Config{Server: rejoin.Config{Eras: rejoin.EraBoth}})
+		const params = `,"name":"x","arguments":{"city":"Bern"}`
+		for header, want := range map[string]string{
+			"Bern": "200 result", "=?base64?QmVybg==?=": "200 result", "Basel": `400 error(-32020,"mine")`, "": `400 error(-32020,"mine")`,
+		} {
+			body, res := kit.ReadAll(t, c.Do(kit.ModernRequest(t, "tools/call", "x", params, "", "Mcp-Param-City", header)))
+			require.Equal(t, want, res.Status[:4]+kit.MessageSummary(body), header)
+		}
+		require.Contains(t, string(c.CallTool("x", map[string]string{"city": "Bern"}).Result()), "done")
+	})
+}
