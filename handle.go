@@ -11,7 +11,7 @@ import (
 )
 
 // Handle gives a tool access to the stream of its own request. Its methods do not wait for the network, except Ask and WaitConnected, which
-// take a context; in the modern era Progress and Notify also do, for at most Config.WriteTimeout. Safe for concurrent use, also after the
+// take a context; in the modern era Progress and Notify also wait, as Config.WriteTimeout allows. Safe for concurrent use, also after the
 // request has ended.
 type Handle struct {
 	c      *Call       // nil: outside a call

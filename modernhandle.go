@@ -38,8 +38,11 @@ func (m *modernCall) reply(result json.RawMessage, encoded bool) error {
 	return m.end(http.StatusOK, jsonrpc.AppendResult(nil, m.id, m.app.modernResult(m.method, result)))
 }
 
-// Fail sends an error.
+// Fail sends an error. nil stands for an internal error.
 func (m *modernCall) Fail(e *Error) error {
+	if e == nil {
+		e = Errorf(CodeInternal, "internal error")
+	}
 	return m.end(modernStatus(e), errorMessage(m, m.id, e))
 }
 

@@ -147,26 +147,10 @@ func checkModernHeader(h http.Header, field, want string) *Error {
 	return nil
 }
 
-// discover says what the server offers. It leaves out what needs a session: subscriptions, changes of lists, and the tasks of older versions.
+// discover says what the server offers.
 func (a *handlerApp) discover(c *modernCall) {
-	var capabilities map[string]json.RawMessage
-	raw, err := json.Marshal(a.info.Capabilities)
-	if err == nil {
-		err = json.Unmarshal(raw, &capabilities)
-	}
-	delete(capabilities, "tasks")
-	for name, value := range capabilities {
-		var options map[string]json.RawMessage
-		if json.Unmarshal(value, &options) == nil && options != nil {
-			delete(options, "subscribe")
-			delete(options, "listChanged")
-			capabilities[name], _ = json.Marshal(options) // each value was valid before
-		}
-	}
-	if capabilities == nil {
-		capabilities = map[string]json.RawMessage{}
-	}
 	var result json.RawMessage
+	capabilities, err := modernCapabilities(a.info.Capabilities)
 	if err == nil {
 		result, err = json.Marshal(struct {
 			Versions     []string                   `json:"supportedVersions"`
@@ -175,6 +159,27 @@ func (a *handlerApp) discover(c *modernCall) {
 		}{c.srv.versions(), capabilities, a.info.Instructions})
 	}
 	replyTo(c, result, true, err)
+}
+
+// modernCapabilities leaves out what needs a session: subscriptions, changes of lists, and the tasks of older versions.
+func modernCapabilities(all map[string]any) (map[string]json.RawMessage, error) {
+	offered := make(map[string]json.RawMessage, len(all))
+	for name, capability := range all {
+		value, err := json.Marshal(capability)
+		var options map[string]json.RawMessage
+		if err == nil && json.Unmarshal(value, &options) == nil && options != nil {
+			delete(options, "subscribe")
+			delete(options, "listChanged")
+			value, err = json.Marshal(options)
+		}
+		if err != nil {
+			return nil, err
+		}
+		if name != "tasks" {
+			offered[name] = value
+		}
+	}
+	return offered, nil
 }
 
 // listen serves a subscription. None of the notifications that it may name can come, so it only stays open until its client or the server ends

@@ -85,6 +85,7 @@ func TestNewAppAnswersModernRequests(t *testing.T) {
 				failed("400", `{"code":-32021,"message":"no","data":{"a":1}}`), ""},
 			{"invalid data", "", returns(nil, &rejoin.Error{Code: -1, Data: json.RawMessage(`{`)}),
 				failed("200", `{"code":-1,"message":"","data":"{"}`), "data of an error"},
+			{"a nil error", "", returns(nil, (*rejoin.Error)(nil)), failed("200", internal), ""},
 			{"an error", "", returns(nil, errors.New("secret")), failed("200", internal), "error=secret"},
 			{"no JSON", "", returns(json.RawMessage(`{`), nil), failed("200", internal), "not valid JSON"},
 			{"too much", "", returns(strings.Repeat("x", 17<<20), nil),
