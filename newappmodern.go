@@ -109,7 +109,7 @@ func checkModernNames(h http.Header, m *jsonrpc.Message) *Error {
 	if e := checkModernHeader(h, methodHeader, string(m.Method)); e != nil {
 		return e
 	}
-	field := ""
+	var field string
 	switch string(m.Method) {
 	case "tools/call", "prompts/get":
 		field = "name"

@@ -30,7 +30,7 @@ func collectHeaders(schema []byte, path []string, all *[]ParamHeader) error {
 	var object struct {
 		Properties map[string]json.RawMessage `json:"properties"`
 	}
-	if json.Unmarshal(schema, &object) != nil {
+	if !decodes(schema, &object) {
 		return nil // a schema may be a boolean; others are not for this package to judge
 	}
 	for name, property := range object.Properties {
@@ -50,11 +50,11 @@ func collectHeader(property []byte, path []string, all *[]ParamHeader) error {
 		Type   json.RawMessage `json:"type"`
 		Header json.RawMessage `json:"x-mcp-header"`
 	}
-	if json.Unmarshal(property, &own) != nil || own.Header == nil {
+	if !decodes(property, &own) || own.Header == nil {
 		return nil
 	}
 	var name string
-	if json.Unmarshal(own.Header, &name) != nil || name == "" || strings.ContainsFunc(name, notToken) {
+	if !decodes(own.Header, &name) || name == "" || strings.ContainsFunc(name, notToken) {
 		return fmt.Errorf("x-mcp-header must be the end of a header field's name")
 	}
 	switch string(own.Type) {
@@ -70,6 +70,8 @@ func collectHeader(property []byte, path []string, all *[]ParamHeader) error {
 	return nil
 }
 
+func decodes(data []byte, v any) bool { return json.Unmarshal(data, v) == nil }
+
 // notToken reports whether r cannot be in the name of a header field (RFC 9110, 5.6.2).
 func notToken(r rune) bool {
 	letter := 'a' <= r|0x20 && r|0x20 <= 'z' && r < 0x80
@@ -81,7 +83,7 @@ func (p ParamHeader) Fault(h http.Header, arguments []byte) string {
 	value := arguments
 	for _, name := range p.path {
 		var object map[string]json.RawMessage
-		if json.Unmarshal(value, &object) != nil {
+		if !decodes(value, &object) {
 			object = nil
 		}
 		value = object[name]
@@ -113,7 +115,7 @@ func (p ParamHeader) Fault(h http.Header, arguments []byte) string {
 // saysArgument reports whether a header's value stands for an argument. Integers are compared as numbers.
 func saysArgument(said string, argument []byte) bool {
 	var value any
-	if json.Unmarshal(argument, &value) != nil {
+	if !decodes(argument, &value) {
 		return false
 	}
 	switch v := value.(type) {

@@ -3,7 +3,7 @@ package modern_test
 import (
 	"context"
 	"encoding/json"
-	"net/http"
+	"fmt"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -22,22 +22,18 @@ import (
 func TestMessagesOfAModernCall(t *testing.T) {
 	const token = `,"progressToken":"t"`
 	kit.Bubble(t, func(t *testing.T) {
-		var ended []error
+		var got, ended []error
 		var late *rejoin.Handle
 		c := appClient(t, rejointest.Config{}, func(ctx context.Context, r *rejoin.Request) (any, error) {
 			h := rejoin.HandleFromContext(ctx)
 			late = h
-			assert.NoError(t, h.Progress(1, 2, "half"))
-			assert.NoError(t, h.Notify("notifications/x", json.RawMessage("{\n\"a\":1}")))
-			assert.NoError(t, h.Notify("notifications/message", map[string]string{"level": "info"}))
-			assert.NoError(t, h.Notify("notifications/message", map[string]string{"level": "error"}))
-			assert.NoError(t, h.Notify("notifications/tools/list_changed", nil))
-			assert.ErrorIs(t, h.Notify("x", strings.Repeat("x", 16<<20)), rejoin.ErrTooLarge)
-			assert.ErrorContains(t, h.Notify("x", json.RawMessage("{")), "not valid JSON")
-			assert.ErrorIs(t, h.Ask(ctx, "roots/list", nil, nil), rejoin.ErrNoCall)
-			assert.ErrorIs(t, h.SetPolicy(rejoin.Policy{}), rejoin.ErrNoCall)
-			assert.ErrorIs(t, h.CloseStream(0), rejoin.ErrNotResumable)
-			assert.NoError(t, h.WaitConnected(ctx))
+			got = []error{
+				h.Progress(1, 2, "half"), h.Notify("notifications/x", json.RawMessage("{\n\"a\":1}")),
+				h.Notify("notifications/message", map[string]string{"level": "info"}), h.Notify("notifications/message", map[string]string{"level": "error"}),
+				h.Notify("notifications/tools/list_changed", nil), h.WaitConnected(ctx),
+				h.Notify("x", strings.Repeat("x", 16<<20)), h.Ask(ctx, "roots/list", nil, nil), h.SetPolicy(rejoin.Policy{}), h.CloseStream(0),
+				h.Notify("x", json.RawMessage("{")),
+			}
 			assert.True(t, h.Connected())
 			assert.False(t, h.Resumable())
 			assert.Nil(t, h.Session())
@@ -62,9 +58,13 @@ func TestMessagesOfAModernCall(t *testing.T) {
 			{"only JSON", token + level("debug"), "application/json", nil},
 		} {
 			body, res := kit.ReadAll(t, c.Do(call(t, test.meta, "Accept", test.accept)))
-			require.Equal(t, http.StatusOK, res.StatusCode)
+			require.Len(t, got, 11)
+			for i, want := range []error{nil, nil, nil, nil, nil, nil, rejoin.ErrTooLarge, rejoin.ErrNoCall, rejoin.ErrNoCall, rejoin.ErrNotResumable} {
+				require.ErrorIs(t, got[i], want, i)
+			}
+			require.ErrorContains(t, got[10], "not valid JSON")
 			if test.want == nil {
-				require.Equal(t, result, body, test.name)
+				require.Equal(t, "200 "+result, res.Status[:4]+body, test.name)
 				kit.RequireHead(t, res.Header, "Content-Type", "application/json")
 			} else {
 				kit.RequireStream(t, res)
@@ -130,7 +130,7 @@ func TestWhatEndsAModernCallOfNewApp(t *testing.T) {
 				causes := make(chan error, 1)
 				s := kit.NewServer(t, rejoin.NewApp(offered, func(ctx context.Context, _ *rejoin.Request) (any, error) {
 					if sends {
-						assert.NoError(t, rejoin.HandleFromContext(ctx).Notify("notifications/x", nil))
+						_ = rejoin.HandleFromContext(ctx).Notify("notifications/x", nil) // the test sees that it comes
 					}
 					<-ctx.Done()
 					causes <- context.Cause(ctx)
@@ -148,11 +148,10 @@ func TestWhatEndsAModernCallOfNewApp(t *testing.T) {
 				require.ErrorIs(t, <-causes, rejoin.ErrShutdown)
 				require.True(t, w.Ended)
 				if sends {
-					require.True(t, strings.HasSuffix(w.Body.String(), "event: message\ndata: "+shutdown+"\n\n"), w.Body.String())
+					require.Equal(t, "event: message\n"+`data: {"jsonrpc":"2.0","method":"notifications/x"}`+"\n\nevent: message\ndata: "+shutdown+"\n\n", w.Body.String())
 					return
 				}
-				require.Equal(t, http.StatusServiceUnavailable, w.Status)
-				require.Equal(t, shutdown, w.Body.String())
+				require.Equal(t, "503 "+shutdown, fmt.Sprint(w.Status, " ", w.Body.String()))
 			})
 		})
 	}
@@ -195,4 +194,4 @@ func TestASubscriptionToNewApp(t *testing.T) {
 	})
 }
 
-func nilHandler(context.Context, *rejoin.Request) (any, error) { return nil, nil } //nolint:nilnil // the method is unknown
+func nilHandler(context.Context, *rejoin.Request) (any, error) { return nil, nil }
