@@ -34,7 +34,7 @@ fuzz: ## run each fuzz target for FUZZTIME (10s)
 .PHONY: conformance
 conformance: clients-quick ## run the MCP conformance suite against package client, and each fixture behind each ROUTER (stdlib chi echo gin)
 	conformance/run-client
-	conformance/run fixture 2025-11-25 $(ROUTER)
+	conformance/run fixture $(REVISIONS) $(ROUTER)
 	conformance/run gosdkfixture $(REVISIONS) $(ROUTER)
 	conformance/run mcpgofixture $(REVISIONS) $(ROUTER)
 

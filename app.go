@@ -21,8 +21,8 @@ type App interface {
 	Open(r *http.Request, s *Session, state []byte) (AppSession, error)
 }
 
-// ModernApp is an App that also serves requests of the modern era (Config.Eras). A type that embeds only the App interface of another
-// app loses the method Modern.
+// ModernApp is an App that also serves requests of the modern era (Config.Eras). The apps of NewApp, NewToolApp and the bridges do. A type that
+// embeds only the App interface of another app loses the method Modern.
 type ModernApp interface {
 	App
 	// Modern returns the handler of modern requests; nil: they are refused. NewServer calls it once.

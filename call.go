@@ -112,13 +112,8 @@ func (c *Call) reply(result json.RawMessage, encoded bool) error {
 	if !c.engine.Claim() {
 		return ErrEnded
 	}
-	if len(result) > engine.MaxEventBytes {
-		c.s.srv.log.Error("rejoin: response over 16 MiB replaced by an error", "method", c.Method(), "session", c.s.ref, "bytes", len(result))
-		return c.replyError(Errorf(CodeInternal, "the response is over 16 MiB"))
-	}
-	if valid := encoded && utf8.Valid(result) || len(result) == 0 || jsonrpc.Valid(result); !valid {
-		c.s.srv.log.Error("rejoin: a result that is not valid JSON replaced by an error", "method", c.Method(), "session", c.s.ref)
-		return c.replyError(Errorf(CodeInternal, "internal error"))
+	if e := checkResult(c, result, encoded); e != nil {
+		return c.replyError(e)
 	}
 	switch {
 	case c.Method() == "tools/list":
@@ -147,10 +142,33 @@ func (c *Call) Fail(err *Error) error {
 }
 
 func (c *Call) replyError(e *Error) error {
+	return responseError(c.engine.Reply(errorMessage(c, []byte(c.engine.ID()), e), true))
+}
+
+func (c *Call) origin() (*Server, SessionRef) { return c.s.srv, c.s.ref }
+
+// checkResult returns the error that replaces a result which cannot be sent, or nil. It logs the error.
+func checkResult(c answerer, result json.RawMessage, encoded bool) *Error {
+	if len(result) > engine.MaxEventBytes {
+		srv, session := c.origin()
+		srv.log.Error("rejoin: response over 16 MiB replaced by an error", "method", c.Method(), "session", session, "bytes", len(result))
+		return Errorf(CodeInternal, "the response is over 16 MiB")
+	}
+	if valid := encoded && utf8.Valid(result) || len(result) == 0 || jsonrpc.Valid(result); !valid {
+		srv, session := c.origin()
+		srv.log.Error("rejoin: a result that is not valid JSON replaced by an error", "method", c.Method(), "session", session)
+		return Errorf(CodeInternal, "internal error")
+	}
+	return nil
+}
+
+// errorMessage returns an error response.
+func errorMessage(c answerer, id []byte, e *Error) []byte {
 	data := e.Data
 	if len(data) > 0 && !jsonrpc.Valid(data) { // it would make the whole message invalid, and in a batch all others too
-		c.s.srv.logInvalidData(c)
+		srv, session := c.origin()
+		srv.logInvalidData(c.Method(), session)
 		data = jsonrpc.AppendString(nil, string(data))
 	}
-	return responseError(c.engine.Reply(jsonrpc.AppendError(nil, []byte(c.engine.ID()), e.Code, e.Message, data), true))
+	return jsonrpc.AppendError(nil, id, e.Code, e.Message, data)
 }

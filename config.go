@@ -41,7 +41,8 @@ type Config struct {
 	// also allowed, if that host is a loopback name or in AllowedHosts. There are no wildcards. Defaults to none.
 	AllowedOrigins []string
 
-	// KeepAlive is how long a stream may be silent before the server writes a comment to it. Defaults to 15 s.
+	// KeepAlive is how long a stream may be silent before the server writes a comment to it. A modern call of NewApp that has been silent for so
+	// long becomes a stream. Defaults to 15 s.
 	KeepAlive time.Duration
 	// SessionIdleTTL is how long a session may be idle before it ends: no request runs, no connection is open, and the client sends nothing.
 	// A client that was told when to come back is not idle before that time. Defaults to 30 min.
@@ -72,9 +73,9 @@ type Config struct {
 	// NoStandalone answers a GET without Last-Event-ID with 405. Defaults to false: each session has a standalone stream.
 	NoStandalone bool
 
-	// Eras says which protocol generations the server speaks. A client that speaks both chooses the modern one wherever it is offered, and
-	// there no client can poll. Only AllowedHosts, AllowedOrigins, MaxBodyBytes, MaxSessions (for handlers), KeepAlive and WriteTimeout apply
-	// to modern requests; the other fields are about sessions. Defaults to EraDefault.
+	// Eras says which protocol generations the server speaks. For the modern one the app must be a ModernApp. A client that speaks both chooses
+	// the modern one wherever it is offered, and there no client can poll. Only AllowedHosts, AllowedOrigins, MaxBodyBytes, MaxSessions (for
+	// handlers), KeepAlive and WriteTimeout apply to modern requests; the other fields are about sessions. Defaults to EraDefault.
 	Eras Eras
 	// Store keeps the events. Defaults to eventstore.NewMemory(eventstore.MemoryConfig{}).
 	Store eventstore.Store

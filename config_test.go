@@ -38,7 +38,7 @@ func TestConfigDefaults(t *testing.T) {
 
 // All mistakes are returned at once, each with the name of its field.
 func TestConfigContradictions(t *testing.T) {
-	_, err := NewServer(noApp(), Config{
+	_, err := NewServer(struct{ App }{noApp()}, Config{ // which is not a ModernApp
 		KeepAlive: time.Nanosecond, Node: "a b", Eras: EraBoth, AllowedOrigins: []string{"app.example"},
 		Policy: Policy{Mode: ModeJSON, CloseAfter: time.Second, Retry: time.Minute, RetryMax: time.Second},
 	})

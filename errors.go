@@ -35,7 +35,10 @@ const (
 
 	codeServer  = -32000 // the server gave up the request; data.reason says why
 	codeSession = -32001 // no such session
-	codeVersion = -32022 // of the modern era: the server does not speak this version
+	// Of the modern era.
+	codeHeader     = -32020 // a header field is missing or differs from the body
+	codeCapability = -32021 // the client lacks a capability that the request needs
+	codeVersion    = -32022 // the server does not speak this version
 )
 
 // Values of data.reason in the errors that a Server sends. Clients rely on them: they are part of the protocol on the wire.

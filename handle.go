@@ -11,17 +11,20 @@ import (
 )
 
 // Handle gives a tool access to the stream of its own request. Its methods do not wait for the network, except Ask and WaitConnected, which
-// take a context. Safe for concurrent use, also after the request has ended.
+// take a context; in the modern era Progress and Notify also wait, as Config.WriteTimeout allows. Safe for concurrent use, also after the
+// request has ended.
 type Handle struct {
-	c      *Call   // nil: outside a call
-	modern *Server // not nil: in a request of the modern era
+	c      *Call       // nil: outside a call
+	modern *modernCall // not nil: in a request of the modern era
 }
 
 var noCall Handle
 
-// HandleFromContext returns the handle of the call that ctx belongs to. It is never nil. Outside a call its methods return ErrNoCall. In a
-// request of the modern era, which the SDK answers without a session, they do so too, except CloseStream and CloseStandaloneStream: these
-// return ErrNotResumable.
+// HandleFromContext returns the handle of the call that ctx belongs to. It is never nil. Outside a call its methods return ErrNoCall.
+//
+// A request of the modern era has no session, and its client cannot poll: CloseStream and CloseStandaloneStream return ErrNotResumable there,
+// Ask and SetPolicy return ErrNoCall. In an app of NewApp or NewToolApp, Progress, Notify, Connected and WaitConnected serve the request's own
+// response. If an SDK answers the request, they do what they do outside a call.
 func HandleFromContext(ctx context.Context) *Handle {
 	if h, ok := ctx.Value(handleKey{}).(*Handle); ok {
 		return h
@@ -68,7 +71,8 @@ func (h *Handle) closeError() error {
 	if h.modern == nil {
 		return ErrNoCall
 	}
-	h.modern.warnOnce(warnModernClose, "rejoin: CloseStream has no effect for clients of the modern era, which has no resumption: they cannot poll (Config.Eras)")
+	h.modern.srv.warnOnce(warnModernClose,
+		"rejoin: CloseStream has no effect for clients of the modern era, which has no resumption: they cannot poll (Config.Eras)")
 	return ErrNotResumable
 }
 
@@ -92,7 +96,7 @@ func (h *Handle) Resumable() bool {
 // whether to send.
 func (h *Handle) Connected() bool {
 	if h.c == nil {
-		return false
+		return h.modern.connected()
 	}
 	return h.c.engine.Connected()
 }
@@ -100,7 +104,13 @@ func (h *Handle) Connected() bool {
 // WaitConnected waits until the client reads the call's stream, and returns nil then. It returns ErrEnded if the call ends first, and the
 // cause of ctx if that ends first.
 func (h *Handle) WaitConnected(ctx context.Context) error {
-	if h.c == nil {
+	switch {
+	case h.c != nil:
+	case h.modern.connected():
+		return nil
+	case h.modern.open():
+		return ErrEnded
+	default:
 		return ErrNoCall
 	}
 	for {
@@ -123,7 +133,11 @@ func (h *Handle) WaitConnected(ctx context.Context) error {
 // Progress reports progress to the client. It does nothing if the client did not ask for progress, with a progressToken that is a string or a
 // number of at most 1 KiB. total is 0 if it is unknown.
 func (h *Handle) Progress(done, total float64, message string) error {
-	if h.c == nil {
+	switch {
+	case h.c != nil:
+	case h.modern.open():
+		return h.modern.progress(done, total, message)
+	default:
 		return ErrNoCall
 	}
 	token := h.c.progressToken()
@@ -140,13 +154,19 @@ func (h *Handle) Progress(done, total float64, message string) error {
 // Notify sends a notification on the call's stream, or on the standalone stream if the call has ended. params are marshalled with
 // encoding/json, but a json.RawMessage, a pointer to one, and a []byte are sent as they are. nil stands for no params. To send on the
 // standalone stream at any time, use Session().Notify with a context that belongs to no call.
+//
+// In the modern era there is no such stream: after the call Notify returns ErrEnded. The client gets no notifications/message below the logLevel in
+// the _meta of its request, or without one, and none of the notifications that only a subscription may bring.
 func (h *Handle) Notify(method string, params any) error {
-	if h.c == nil {
+	if h.c == nil && !h.modern.open() {
 		return ErrNoCall
 	}
 	raw, err := marshalParams(params)
 	if err != nil {
 		return err
+	}
+	if h.c == nil {
+		return h.modern.notify(method, raw)
 	}
 	return h.c.s.notify(h.c, method, raw)
 }

@@ -53,8 +53,8 @@ func (srv *Server) logNotResumable(s *Session) {
 		"client", shorten(s.Client().Name), "version", s.Version())
 }
 
-func (srv *Server) logInvalidData(c *Call) {
-	srv.warnOnce(warnInvalidData, "rejoin: the data of an error is not valid JSON, and was sent as a string", "method", c.Method(), "session", c.s.ref)
+func (srv *Server) logInvalidData(method string, session SessionRef) {
+	srv.warnOnce(warnInvalidData, "rejoin: the data of an error is not valid JSON, and was sent as a string", "method", method, "session", session)
 }
 
 func (srv *Server) logFull(s *Session) {

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"net/http"
-	"strings"
 	"sync"
 
 	"github.com/rejoin-mcp/rejoin/core"
@@ -42,10 +41,7 @@ func (srv *Server) checkModern(version string, declared []byte) *refusal {
 	if core.IsModern(version) {
 		return nil
 	}
-	data := strings.TrimSuffix(srv.supported(), "}") + `,"requested":` + string(jsonrpc.AppendString(nil, version[:min(len(version), 64)])) + "}"
-	return &refusal{
-		status: http.StatusBadRequest, code: codeVersion, data: data, message: "unknown protocol version; this server speaks those in data.supported",
-	}
+	return &refusal{status: http.StatusBadRequest, code: codeVersion, data: srv.unknownVersionData(version), message: unknownVersion}
 }
 
 // serveModern passes a request of the modern era to the app's handler, with the body as it came. The request has no session, so it ends with
@@ -66,7 +62,7 @@ func (srv *Server) serveModern(w http.ResponseWriter, r *http.Request, m *jsonrp
 	if srv.tooManyUnreturned() {
 		return &refuseUnreturned
 	}
-	ctx, cancel := context.WithCancelCause(context.WithValue(ContextWithServer(r.Context(), srv), handleKey{}, &Handle{modern: srv}))
+	ctx, cancel := context.WithCancelCause(context.WithValue(ContextWithServer(r.Context(), srv), handleKey{}, &Handle{modern: &modernCall{srv: srv}}))
 	defer cancel(nil)
 	defer context.AfterFunc(ends, func() { cancel(ErrShutdown) })()
 

@@ -77,16 +77,23 @@ func bindFault(err error) string {
 	return "they do not fit"
 }
 
-// Info is what the app answers to initialize.
+// Info is what the app answers to initialize and server/discover.
 type Info struct {
 	Name, Version, Instructions string
-	// Capabilities is what the server offers, such as {"prompts": struct{}{}}. Clients do not use what is not announced.
+	// Capabilities is what the server offers, such as {"prompts": struct{}{}}. Clients do not use what is not announced. server/discover
+	// leaves out listChanged, subscribe and tasks, which need a session.
 	Capabilities map[string]any
 }
 
 // NewApp makes an app from a Handler. The app answers initialize, with version negotiation, and ping. The Handler gets all other requests and
 // must serve what info announces. For tools only, use NewToolApp. Notifications of the client are dropped. Its answers reach Ask, and its
 // cancellations end contexts. If h is nil, NewServer returns an error.
+//
+// The app is a ModernApp. In the modern era (Config.Eras) it answers server/discover in place of initialize, refuses ping and the other methods
+// that this era does not have, and accepts subscriptions/listen, on which nothing comes. The context of the Handler ends when the client
+// disconnects. The app adds resultType, the server's name and the caching fields to results that have none. To ask the client, a Handler returns
+// a result with the resultType input_required, and is called again with the answers in Request.Params (SEP-2322): Handle.Ask returns ErrNoCall.
+// If a tool's schema has an x-mcp-header, the Handler compares that header field with the argument itself; NewToolApp does it for its tools.
 func NewApp(info Info, h Handler) App {
 	a := &handlerApp{info: info, handler: h}
 	if h == nil {
@@ -154,44 +161,64 @@ func (h *handlerSession) initialize(c *Call) {
 		Instructions string         `json:"instructions,omitempty"`
 	}{params.Version, capabilities, serverInfo{h.app.info.Name, h.app.info.Version}, h.app.info.Instructions}
 	raw, err := marshalResult(result)
-	h.reply(c, raw, true, err)
+	replyTo(c, raw, true, err)
 }
 
 func (h *handlerSession) handle(c *Call) {
 	stack.To8K(false)
+	h.app.answer(c, &Request{Method: c.Method(), Params: c.Params(), Header: c.Header()})
+}
+
+// answerer is a request that a Handler answers: a Call, or a request of the modern era.
+type answerer interface {
+	Context() context.Context
+	Method() string
+	reply(result json.RawMessage, encoded bool) error
+	Fail(e *Error) error
+	origin() (srv *Server, session SessionRef) // for logs; "": no session
+}
+
+// answer runs the Handler and answers with what it returns.
+func (a *handlerApp) answer(c answerer, r *Request) {
 	var (
 		result any
 		err    error
 	)
 	returned := safe.Run(func() {
-		result, err = h.app.handler(c.Context(), &Request{Method: c.Method(), Params: c.Params(), Header: c.Header()})
+		result, err = a.handler(c.Context(), r)
 	}, func(what any, trace string) {
-		h.session.srv.logPanic("a handler", what, trace)
+		srv, _ := c.origin()
+		srv.logPanic("a handler", what, trace)
 		_ = c.Fail(Errorf(CodeInternal, "internal error"))
 	})
 	if !returned {
 		return
 	}
-	response, err := resultOf(c, result, err)
+	response, err := resultOf(r.Method, result, err)
 	_, raw := result.(json.RawMessage)
-	h.reply(c, response, !raw, err)
+	replyTo(c, response, !raw, err)
 }
 
-// reply answers a call. encoded says that encoding/json or this package made the result.
-func (h *handlerSession) reply(c *Call, result json.RawMessage, encoded bool, err error) {
+// replyTo answers a request. encoded says that encoding/json or this package made the result.
+func replyTo(c answerer, result json.RawMessage, encoded bool, err error) {
 	if err == nil {
 		_ = c.reply(result, encoded) // an error means that the request has ended
 		return
 	}
 	var e *Error
 	if !errors.As(err, &e) {
-		if c.Context().Err() != nil { // the handler gave up because its context ended
-			h.session.srv.log.Debug("rejoin: a handler ended after its request", "method", c.Method(), "session", h.session.ref, "error", err)
-			_ = c.Fail(Errorf(CodeInternal, "cancelled"))
-			return
+		srv, session := c.origin()
+		switch ctx := c.Context(); {
+		case ctx.Err() == nil:
+			srv.log.Error("rejoin: a handler failed", "method", c.Method(), "session", session, "error", err)
+			e = Errorf(CodeInternal, "internal error")
+		default: // the handler gave up because its context ended
+			srv.log.Debug("rejoin: a handler ended after its request", "method", c.Method(), "session", session, "error", err)
+			e = Errorf(CodeInternal, "cancelled")
+			if errors.Is(context.Cause(ctx), ErrShutdown) {
+				e = failure(core.Shutdown)
+			}
 		}
-		h.session.srv.log.Error("rejoin: a handler failed", "method", c.Method(), "session", h.session.ref, "error", err)
-		e = Errorf(CodeInternal, "internal error")
 	}
 	_ = c.Fail(e) // an error means that the request has ended
 }

@@ -17,11 +17,16 @@ func (c *Call) progressToken() []byte {
 	if t := c.token.Load(); t != nil {
 		return *t
 	}
-	token, _ := jsonrpc.Field(c.msg.Params, "_meta", "progressToken")
-	if !jsonrpc.IsID(token) || len(token) > maxIDBytes {
-		token = nil
-	}
+	token := progressTokenOf(c.msg.Params)
 	c.token.Store(&token)
+	return token
+}
+
+func progressTokenOf(params []byte) []byte {
+	token, _ := jsonrpc.Field(params, "_meta", "progressToken")
+	if !jsonrpc.IsID(token) || len(token) > maxIDBytes {
+		return nil
+	}
 	return token
 }
 

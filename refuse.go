@@ -69,16 +69,26 @@ func supportedJSON(versions []string) string {
 	return `{"supported":["` + strings.Join(versions, `","`) + `"]}`
 }
 
-// supported returns the data of a refusal of an unknown version: all versions that are served, newest first.
-func (srv *Server) supported() string {
+// versions returns all versions that are served, newest first.
+func (srv *Server) versions() []string {
 	switch srv.cfg.Eras {
 	case EraBoth:
-		return supportedJSON(append([]string{core.FirstModern}, legacyVersions...))
+		return append([]string{core.FirstModern}, legacyVersions...)
 	case EraModern:
-		return supportedJSON([]string{core.FirstModern})
+		return []string{core.FirstModern}
 	}
-	return supportedData
+	return legacyVersions
 }
+
+// supported returns the data of a refusal of an unknown version.
+func (srv *Server) supported() string { return supportedJSON(srv.versions()) }
+
+// unknownVersionData is supported with the version that the client named, in the form of the modern era.
+func (srv *Server) unknownVersionData(version string) string {
+	return strings.TrimSuffix(srv.supported(), "}") + `,"requested":` + string(jsonrpc.AppendString(nil, version[:min(len(version), 64)])) + "}"
+}
+
+const unknownVersion = "unknown protocol version; this server speaks those in data.supported"
 
 var (
 	refuseUnknownSession = refusal{

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"maps"
 
+	"github.com/rejoin-mcp/rejoin/internal/door"
 	"github.com/rejoin-mcp/rejoin/internal/jsonrpc"
 )
 
@@ -16,13 +17,14 @@ type Tool struct {
 	Title       string // for people; "": none
 	Description string // for the model
 	// InputSchema is the JSON Schema of the arguments, a JSON object whose "type" is "object". It is sent to the client, but arguments are not
-	// checked against it: Run must do that. Defaults to {"type":"object"}, which allows any arguments.
+	// checked against it: Run must do that. Only the header fields that an x-mcp-header in it names are compared with their arguments, in the
+	// modern era. Defaults to {"type":"object"}, which allows any arguments.
 	InputSchema json.RawMessage
 	// Run handles the calls of the tool, as a Handler for tools/call. A nil result is sent as a result without content.
 	Run Handler
 }
 
-// NewToolApp makes an app from tools. It announces them and answers tools/list, tools/call, initialize and ping. It refuses any other method,
+// NewToolApp makes an app from tools, as NewApp does. It announces them and answers tools/list, tools/call, initialize and ping. It refuses any other method,
 // and calls of unknown tools. NewServer returns an error if two tools have the same name, or a tool has no name, no Run or an invalid
 // InputSchema.
 func NewToolApp(info Info, tools ...Tool) App {
@@ -38,14 +40,14 @@ func NewToolApp(info Info, tools ...Tool) App {
 	list := struct {
 		Tools []listed `json:"tools"`
 	}{[]listed{}}
-	run := make(map[string]Handler, len(tools))
+	run := make(map[string]runnable, len(tools))
 	for _, t := range tools {
 		switch {
 		case t.Name == "":
 			a.faultf("a tool has no name")
 		case t.Run == nil:
 			a.faultf("tool %q: Run is nil", t.Name)
-		case run[t.Name] != nil:
+		case run[t.Name].handler != nil:
 			a.faultf("tool %q is listed twice", t.Name)
 		}
 		if t.InputSchema == nil {
@@ -58,7 +60,11 @@ func NewToolApp(info Info, tools ...Tool) App {
 			a.faultf(`tool %q: InputSchema is not a JSON object whose "type" is "object"`, t.Name)
 			continue
 		}
-		run[t.Name] = t.Run
+		headers, err := door.ParamHeaders(t.InputSchema)
+		if err != nil {
+			a.faultf("tool %q: InputSchema: %w", t.Name, err)
+		}
+		run[t.Name] = runnable{t.Run, headers}
 		list.Tools = append(list.Tools, listed{t.Name, t.Title, t.Description, t.InputSchema})
 	}
 	all, err := json.Marshal(list)
@@ -77,12 +83,26 @@ func NewToolApp(info Info, tools ...Tool) App {
 	return a
 }
 
+// runnable is what a call of a tool needs.
+type runnable struct {
+	handler Handler // nil: there is no such tool
+	headers []door.ParamHeader
+}
+
 // callTool runs a tool. A nil result becomes a result without content, because the method is known.
-func callTool(ctx context.Context, r *Request, run Handler) (any, error) {
-	if run == nil {
+func callTool(ctx context.Context, r *Request, run runnable) (any, error) {
+	if run.handler == nil {
 		return nil, Errorf(CodeInvalidParams, "unknown tool %q", r.Name())
 	}
-	result, err := run(ctx, r)
+	if len(run.headers) > 0 && HandleFromContext(ctx).modern.open() {
+		arguments, _ := jsonrpc.Field(r.Params, "arguments")
+		for _, h := range run.headers {
+			if fault := h.Fault(r.Header, arguments); fault != "" {
+				return nil, Errorf(codeHeader, "%s", fault)
+			}
+		}
+	}
+	result, err := run.handler(ctx, r)
 	if err == nil && result == nil {
 		result = json.RawMessage(`{"content":[]}`)
 	}
@@ -114,11 +134,11 @@ func textResult(text, rest string) json.RawMessage {
 }
 
 // resultOf turns what a handler returned into the result of the method, or into an error.
-func resultOf(c *Call, result any, err error) (json.RawMessage, error) {
+func resultOf(method string, result any, err error) (json.RawMessage, error) {
 	if err != nil {
 		return nil, err
 	}
-	tool := c.Method() == "tools/call"
+	tool := method == "tools/call"
 	if text, ok := result.(string); ok && tool {
 		return Text(text), nil
 	}
@@ -127,7 +147,7 @@ func resultOf(c *Call, result any, err error) (json.RawMessage, error) {
 	case err != nil:
 		return nil, err
 	case len(raw) == 0 || string(raw) == "null":
-		return emptyResult(c.Method())
+		return emptyResult(method)
 	}
 	if _, asItIs := result.(json.RawMessage); tool && !asItIs && raw[0] != '{' {
 		return Text(string(raw)), nil

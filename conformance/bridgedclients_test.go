@@ -83,6 +83,25 @@ func TestModernClientsOfBridges(t *testing.T) {
 	}
 }
 
+// So do they with an app of NewApp. It announces no changes, so go-sdk v1.8.0 does not subscribe to them.
+func TestModernClientsOfNewApp(t *testing.T) {
+	t.Parallel()
+	for name, command := range map[string][]string{
+		"go-sdk v1.7.0": {build(t, "gosdk", "go.mod")},
+		"go-sdk v1.8.0": {build(t, "gosdk", "v1.8.0.mod")},
+		"mcp-go":        {build(t, "mcpgo", "go.mod")},
+	} {
+		for era, eras := range map[string]rejoin.Eras{"both eras": rejoin.EraBoth, "only the modern era": rejoin.EraModern} {
+			t.Run(name+", "+era, func(t *testing.T) {
+				t.Parallel()
+				client := program{command: command, version: "2026-07-28", eras: eras, app: newApp}
+				t.Run("modern", func(t *testing.T) { caseModernApp(t, client, name != "go-sdk v1.8.0") })
+				t.Run("last messages", func(t *testing.T) { caseLastMessages(t, client) })
+			})
+		}
+	}
+}
+
 // caseLastMessages: messages that a tool sends right before it returns arrive too.
 func caseLastMessages(t *testing.T, client program) {
 	const calls = 50
@@ -128,6 +147,36 @@ func caseGrows(t *testing.T, client program) {
 
 // caseModern: a call, its progress and its failure, a question in the result of a call, and a change that the client has subscribed to.
 func caseModern(t *testing.T, client program) {
+	p := startModern(t, client)
+	p.order(t, "call "+who)
+	p.requireSeen(t, "asked", "", whoAsks)
+	p.order(t, "answer")
+	p.requireSeen(t, "result", who, "accept Ann")
+	p.order(t, "listen")
+	p.wire.wait(t, 1, "listening", func(e *exchange) bool { return e.calls("subscriptions/listen") && len(e.body) > 0 })
+	p.order(t, "call "+grow)
+	p.requireSeen(t, "result", grow, "done")
+	p.requireSeen(t, "changed", "", "")
+	p.order(t, "call grown")
+	p.requireSeen(t, "result", "grown", "done")
+	p.leaveModern(t)
+	require.Len(t, p.texts("changed", ""), 1)
+}
+
+// caseModernApp is caseModern without what only SDKs do. A subscription is accepted, and nothing comes on it.
+func caseModernApp(t *testing.T, client program, subscribes bool) {
+	p := startModern(t, client)
+	if subscribes {
+		p.order(t, "listen")
+		listening := p.wire.wait(t, 1, "listening", func(e *exchange) bool { return e.calls("subscriptions/listen") && len(e.body) > 0 })
+		require.Contains(t, string(listening[0].body), "notifications/subscriptions/acknowledged")
+	}
+	p.leaveModern(t)
+}
+
+// startModern starts a server and a client of the modern era, which calls a tool that reports progress and one that fails.
+func startModern(t *testing.T, client program) *peer {
+	t.Helper()
 	release := make(chan struct{})
 	p := start(t, client, rejoin.Config{}, tools{
 		"quick": quick,
@@ -154,24 +203,17 @@ func caseModern(t *testing.T, client program) {
 	p.order(t, "call fail")
 	p.await(t, 1, "error", "fail")
 	require.Contains(t, p.texts("error", "fail")[0], "out of luck")
-	p.order(t, "call "+who)
-	p.requireSeen(t, "asked", "", whoAsks)
-	p.order(t, "answer")
-	p.requireSeen(t, "result", who, "accept Ann")
-	p.order(t, "listen")
-	p.wire.wait(t, 1, "listening", func(e *exchange) bool { return e.calls("subscriptions/listen") && len(e.body) > 0 })
-	p.order(t, "call "+grow)
-	p.requireSeen(t, "result", grow, "done")
-	p.requireSeen(t, "changed", "", "")
-	p.order(t, "call grown")
-	p.requireSeen(t, "result", "grown", "done")
-	p.requireQuick(t)
+	return p
+}
 
+// leaveModern calls another tool, ends the client, and checks that it has met nothing of the legacy era.
+func (p *peer) leaveModern(t *testing.T) {
+	t.Helper()
+	p.requireQuick(t)
 	require.NoError(t, p.stdin.Close())
 	p.requireSeen(t, "ended", "", "")
 	require.Empty(t, p.texts("trouble", ""))
 	require.Len(t, p.texts("progress", "long"), 3)
-	require.Len(t, p.texts("changed", ""), 1)
 	require.Zero(t, p.srv.Stats().Opened, "there are no sessions")
 	for _, e := range p.wire.all(nil) {
 		require.Equal(t, http.MethodPost, e.method)

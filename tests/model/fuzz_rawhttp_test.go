@@ -19,7 +19,7 @@ import (
 // has bits: a policy, and what the server offers.
 func FuzzRawHTTP(f *testing.F) {
 	for _, script := range rawhttp.Seeds() {
-		for _, what := range []setting{eraBoth, eraBoth | modeSSE, modeJSON, noStandalone} {
+		for _, what := range []setting{eraBoth, eraBoth | modeSSE, ownModern, modeJSON, noStandalone} {
 			f.Add([]byte(script), uint8(what))
 		}
 		f.Add([]byte(script), uint8(eraBoth|closeAfter))
@@ -28,6 +28,9 @@ func FuzzRawHTTP(f *testing.F) {
 		kit.Bubble(t, func(t *testing.T) { rawhttp.Play(t, rawSubject(t, setting(what)), script) })
 	})
 }
+
+// ownModern lets NewToolApp answer modern requests. Without it rawApp does.
+const ownModern = eraBoth | modeJSON
 
 // closeAfter closes each stream after a second. It is the bit of draining, which cannot be combined with raw connections.
 const closeAfter = draining
@@ -46,7 +49,11 @@ func rawSubject(t *testing.T, what setting) rawhttp.Subject {
 	if what&eraBoth != 0 {
 		cfg.Eras = rejoin.EraBoth
 	}
-	return kit.RawSubject(t, rawApp{rejoin.NewToolApp(rejoin.Info{Name: "raw", Version: "1"}, rawTools()...)}, cfg)
+	app := rejoin.NewToolApp(rejoin.Info{Name: "raw", Version: "1"}, rawTools()...)
+	if what&ownModern != ownModern {
+		app = rawApp{app}
+	}
+	return kit.RawSubject(t, app, cfg)
 }
 
 // rawTools are the tools that the scripts call.

@@ -114,3 +114,18 @@ const (
 
 // ModernHeader is the header of such messages: names and values in turn.
 var ModernHeader = []string{"Mcp-Protocol-Version", "2026-07-28"}
+
+// ModernBody is a request of the modern era with all that it needs. params are members of its params and meta are members of their _meta, as
+// JSON, each with a comma before it.
+func ModernBody(method, params, meta string) string {
+	const era = "io.modelcontextprotocol/"
+	return `{"jsonrpc":"2.0","id":"mine","method":"` + method + `","params":{"_meta":{"` + era + `protocolVersion":"2026-07-28","` + era +
+		`clientCapabilities":{}` + meta + `}` + params + `}}`
+}
+
+// ModernRequest is a POST of a ModernBody with the header fields that it needs. name is Mcp-Name; header is as for Request.
+func ModernRequest(t *testing.T, method, name, params, meta string, header ...string) *http.Request {
+	t.Helper()
+	needed := []string{"Mcp-Protocol-Version", "2026-07-28", "Mcp-Method", method, "Mcp-Name", name}
+	return Request(t, http.MethodPost, ModernBody(method, params, meta), append(needed, header...)...)
+}
