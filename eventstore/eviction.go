@@ -1,5 +1,7 @@
 package eventstore
 
+import "slices"
+
 // phase is where a log is in its life. The comments say what may be evicted from it. The order counts: from phaseWritten on, a log is in
 // a queue for its phase; from phaseBacklog on, the store's queue is its tenant's.
 type phase uint8
@@ -100,10 +102,18 @@ func (e *evictionQueues) rotate(l *memoryLog) {
 }
 
 // evictionSources are the tenants that may have to give all they have for one Append: the tenant that appends, and the tenants that
-// have already given for it, although their class may be lower by now.
+// have already given for it, by any rule, although their class may be lower by now. Otherwise an Append for which couldFit found room
+// could be refused after others have given.
 type evictionSources struct {
 	own    *tenant
 	others []*tenant
+}
+
+// add adds a tenant once.
+func (from *evictionSources) add(t *tenant) {
+	if t != from.own && !slices.Contains(from.others, t) {
+		from.others = append(from.others, t)
+	}
 }
 
 // makeRoom evicts until need more bytes fit in the total, for an Append of a tenant that comes to be of that class. It returns what
@@ -125,8 +135,17 @@ func (m *Memory) makeRoom(need int64, class int, from *evictionSources) remainin
 		l.session.mu.Lock()
 		if l.applies(by) { // the log may have changed before it was locked; then another one is first
 			var d totals
+			t := l.session.tenant
+			was := int(t.class.Load())
 			l.evict(by, &d)
 			d.addTo(m)
+			if from != nil && was >= class && int(t.class.Load()) < class {
+				m.mu.Lock()
+				if first, _ := t.first(); first != nil {
+					from.add(t)
+				}
+				m.mu.Unlock()
+			}
 			if by == ruleBacklog {
 				l.hadTurn()
 			}

@@ -33,7 +33,7 @@ type MemoryConfig struct {
 // When room is short for all, those that hold most give first. They are compared as tenants: a principal (Key.Principal) with all its
 // sessions is one, and each session without a principal is one. 3 and 4 evict from the tenants that hold most, by powers of two, and
 // never from one that holds less, by that measure, than the tenant that appends. So no client loses what it was not sent yet to a
-// tenant that holds more. Also:
+// tenant that holds more. What counts is what a tenant holds before it gives anything for the Append. Also:
 //
 //   - A principal may hold as much that cannot be evicted as is left for others: half of TotalBytes if it is alone.
 //   - A tenant that holds less than 4 KiB that cannot be evicted gets ErrFull only when all together hold a quarter more than

@@ -84,10 +84,11 @@ func (l *memoryLog) admit(a *admission) (ok bool, err error) {
 func (l *memoryLog) makeRoom(a *admission) {
 	s := l.session
 	need := l.storeCost(a.charge)
-	class := classOf(s.charged() + need)
+	own, held := s.appender()
+	class := classOf(held + need)
 	spare := a.left == anyLeft && l.sparesUnsent(need, a.seal)
 	if !spare && a.from == nil {
-		a.from = &evictionSources{own: s.tenant}
+		a.from = &evictionSources{own: own}
 	}
 	s.mu.Unlock()
 	if spare {
@@ -112,9 +113,9 @@ func (l *memoryLog) couldFit(e int64, urgent bool) bool {
 	if m.used.Load() <= m.total-cost { // the usual case
 		return true
 	}
+	own, held := s.appender()
 	m.mu.Lock()
-	t := s.tenant
-	evictable := m.evictable.Load() - m.tenants.protected(classOf(s.charged()+cost), t)
+	evictable := m.evictable.Load() - m.tenants.protected(classOf(held+cost), own)
 	m.mu.Unlock()
 	return m.used.Load()-evictable <= m.total-cost || l.mayExceed(cost, urgent)
 }
@@ -140,19 +141,11 @@ func (l *memoryLog) withinBound(cost int64, urgent bool) bool {
 
 // pinned is what the log's tenant holds that cannot be evicted.
 func (l *memoryLog) pinned() int64 {
-	s, m := l.session, l.session.store
-	switch {
-	case s.tenant.principal != "":
-		return s.tenant.bytes.Load() - s.tenant.evictable.Load()
-	case s.principal == "":
-		return s.charged() - s.evictable
+	t, held := l.session.appender()
+	if t.principal != "" {
+		return held - t.evictable.Load()
 	}
-	m.mu.Lock() // the session holds nothing yet
-	defer m.mu.Unlock()
-	if t := m.principals[s.principal]; t != nil {
-		return t.bytes.Load() - t.evictable.Load()
-	}
-	return 0
+	return held - l.session.evictable
 }
 
 // mayExceed reports whether an event is recorded although nothing is left to evict: its tenant holds little, or it is urgent.
@@ -194,7 +187,7 @@ func (l *memoryLog) sparesUnsent(cost int64, seal bool) bool {
 	if m.total == math.MaxInt64 {
 		return false
 	}
-	held := l.session.charged()
+	_, held := l.session.appender()
 	if !seal && !l.backlog {
 		held = l.pinned()
 	}

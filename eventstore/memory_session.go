@@ -37,6 +37,21 @@ func (s *memorySession) log(k Key) *memoryLog {
 	return l
 }
 
+// appender returns the tenant that an Append to the session is charged to, and what it holds. A session that holds nothing joins its
+// principal only with its first event, but what the principal holds counts before. The session's mu is held, the store's is not.
+func (s *memorySession) appender() (t *tenant, held int64) {
+	if s.principal != "" && s.keptLogs == 0 {
+		m := s.store
+		m.mu.Lock()
+		p := m.principals[s.principal]
+		m.mu.Unlock()
+		if p != nil {
+			return p, p.bytes.Load()
+		}
+	}
+	return s.tenant, s.charged()
+}
+
 // end makes every handle of the session fail with why, and returns its memory.
 func (s *memorySession) end(why error) {
 	s.mu.Lock()

@@ -215,3 +215,49 @@ func TestShort(t *testing.T) {
 	}
 	require.True(t, short(quiet), "where others hold nearly all there is, little is much")
 }
+
+// A principal and six sessions fill the store, and the principal holds more than each of the six. What it appends to a new session of its
+// own takes nothing from them.
+func TestPrincipalTakesNothingFromOthersWithANewSession(t *testing.T) {
+	for _, seal := range []bool{false, true} {
+		t.Run(fmt.Sprint("seal ", seal), func(t *testing.T) {
+			s := eventstore.NewMemory(eventstore.MemoryConfig{TotalBytes: 1 << 20})
+			of := func(session string, backlog bool) *log {
+				return &log{Log: s.Log(eventstore.Key{Session: session, Stream: "l", Principal: "p", Backlog: backlog})}
+			}
+			of("first", false).mustAdd(t, 400<<10, false)
+			var small []*log
+			for i := range 6 {
+				l := open(s, fmt.Sprint("small", i), "l")
+				l.mustAdd(t, 96<<10, true)
+				small = append(small, l)
+			}
+			err := of("second", !seal).add(60<<10, seal)
+			if seal {
+				require.NoError(t, err, "a seal is always recorded")
+			} else {
+				require.ErrorIs(t, err, eventstore.ErrFull)
+			}
+			require.Zero(t, evicted(s))
+			for _, l := range small {
+				require.EqualValues(t, 1, l.first(t), "nothing of it was taken")
+			}
+		})
+	}
+}
+
+// A tenant that holds as much as the one that appends gives its unsent events too, although it holds less when its acknowledged events are
+// evicted. Otherwise these would be evicted in vain.
+func TestWhoGaveAcknowledgedEventsGivesUnsentOnesToo(t *testing.T) {
+	s := eventstore.NewMemory(eventstore.MemoryConfig{TotalBytes: 1 << 20})
+	open(s, "running", "l").mustAdd(t, 500<<10, false)
+	read, unread := open(s, "giver", "read"), open(s, "giver", "unread")
+	for range 10 {
+		read.mustAdd(t, 28<<10, false)
+	}
+	read.Mark(eventstore.Mark{Acked: 10})
+	unread.mustAdd(t, 200<<10, true)
+	require.NoError(t, open(s, "s", "l").add(450<<10, false), "it fits if everything of the giver is evicted")
+	require.EqualValues(t, 11, evicted(s))
+	require.LessOrEqual(t, usage(s), int64(1<<20))
+}

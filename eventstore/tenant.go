@@ -2,7 +2,6 @@ package eventstore
 
 import (
 	"math/bits"
-	"slices"
 	"sync/atomic"
 )
 
@@ -156,9 +155,7 @@ func (ts *tenants) victim(least int, from *evictionSources) (*memoryLog, rule) {
 	for class := classes; class >= least; class-- {
 		for kind := range ts.queues[class] {
 			if t := ts.queues[class][kind].front; t != nil {
-				if t != from.own && !slices.Contains(from.others, t) {
-					from.others = append(from.others, t)
-				}
+				from.add(t)
 				return t.queues[kind].front, ruleOf[kind]
 			}
 		}
