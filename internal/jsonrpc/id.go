@@ -21,7 +21,8 @@ func IsID(v []byte) bool {
 
 // Key returns the form of an id that ids are compared by. Two strings, or two numbers, have the same key if and only if they have the same
 // value, however they are spelt: "\u0061" is "a", 2.0 is 2, and 1e1 is 10. A string never has the key of a number, and numbers are not rounded.
-// An id in its shortest spelling is its own key, without an allocation. So is a number whose exponent has more than 1,024 digits. The key
+// An id in its shortest spelling is its own key, without an allocation. So is a number whose exponent has more than 1,024 digits
+// without leading zeros. The key
 // of a string is only for comparing: it need not be JSON.
 //
 // id must be a JSON string or number. For any other value the key is the value itself.
@@ -90,11 +91,16 @@ func numberKey(id []byte) []byte {
 	if len(digits) == 0 {
 		return []byte("0")
 	}
+	exponent, down := bytes.CutPrefix(bytes.TrimPrefix(exponent, []byte("+")), []byte("-"))
+	exponent = bytes.TrimLeft(exponent, "0")
 	if len(exponent) > maxDigits {
 		return id // no client writes that, and it would take long to read
 	}
 	power := big.NewInt(int64(shift))
 	if e, ok := new(big.Int).SetString(string(exponent), 10); ok {
+		if down {
+			e.Neg(e)
+		}
 		power.Add(power, e)
 	}
 	key := make([]byte, 0, len(id)+24)

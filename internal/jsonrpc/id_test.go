@@ -113,6 +113,9 @@ func FuzzKey(f *testing.F) {
 		}
 	}
 	f.Add(append([]byte("9.07"), bytes.Repeat([]byte{0xe1}, 500)...), []byte("1")) // no JSON, and no UTF-8
+	for _, sign := range []string{"", "+", "-"} {
+		f.Add([]byte("100E"+sign+strings.Repeat("0", 2000)+"1"), []byte("100E"+sign+"01"))
+	}
 	f.Fuzz(func(t *testing.T, a, b []byte) {
 		a, b = trimmed(a), trimmed(b)
 		ka, kb := string(Key(a)), string(Key(b))
