@@ -33,7 +33,7 @@ func (s *Session) Snapshot() (at Snapshot, ok bool) {
 	if s.over != core.NoReason {
 		return at, false
 	}
-	at = Snapshot{Ready: s.ready, Version: s.version, Polls: s.m.CanPoll(), Active: s.m.Created().Add(s.active)}
+	at = Snapshot{Ready: s.ready, Version: s.version, Polls: s.m.CanPoll(), Active: s.created.Add(s.active)}
 	for i, st := range s.streams {
 		if st == nil {
 			continue

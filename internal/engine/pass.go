@@ -42,7 +42,7 @@ func (s *Session) step(in *core.In, p *pass) { s.stepMessage(in, nil, p) }
 // stepMessage is step for an Emit or Reply, which is about a message.
 func (s *Session) stepMessage(in *core.In, msg *Message, p *pass) {
 	now := time.Now()
-	s.active = now.Sub(s.m.Created())
+	s.active = now.Sub(s.created)
 	s.outs = s.m.Step(now, in, s.outs[:0])
 	for i := range s.outs {
 		s.obey(&s.outs[i], msg, p)
@@ -72,7 +72,7 @@ func (s *Session) arm(now time.Time) {
 	if at.IsZero() {
 		return
 	}
-	due := at.Sub(s.m.Created())
+	due := at.Sub(s.created)
 	if s.armed != 0 && due >= s.armed {
 		return
 	}

@@ -16,6 +16,7 @@ type Session struct {
 	engine        *Engine
 	host          Host
 	id, principal string
+	created       time.Time
 	heard         atomic.Bool // the client has sent something after initialize
 
 	mu         sync.Mutex
@@ -45,7 +46,7 @@ type Identity struct {
 
 // Init makes a session, before anything else is called.
 func (s *Session) Init(e *Engine, host Host, who Identity) {
-	s.engine, s.host, s.id, s.principal = e, host, who.ID, who.Principal
+	s.engine, s.host, s.id, s.principal, s.created = e, host, who.ID, who.Principal, who.Created
 	s.m = core.New(&e.cfg.Machine, who.Standalone, who.Created)
 	s.streams = []*stream{{id: who.Standalone}}
 }
@@ -57,7 +58,7 @@ func (s *Session) ID() string { return s.id }
 func (s *Session) Principal() string { return s.principal }
 
 // Created is when the session was made.
-func (s *Session) Created() time.Time { return s.m.Created() }
+func (s *Session) Created() time.Time { return s.created }
 
 // Opened makes the session a real one: initialize was answered with that version, and the answer is about to be written.
 func (s *Session) Opened(version string, polls bool) {
