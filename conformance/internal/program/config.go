@@ -1,0 +1,39 @@
+package program
+
+import (
+	"fmt"
+	"log/slog"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/rejoin-mcp/rejoin"
+)
+
+// eras are the values of the flag -eras.
+var eras = map[string]rejoin.Eras{
+	"both":    rejoin.EraBoth,
+	"default": rejoin.EraDefault,
+	"legacy":  rejoin.EraLegacy,
+	"modern":  rejoin.EraModern,
+}
+
+func eraNames() string { return strings.Join(slices.Sorted(maps.Keys(eras)), ", ") }
+
+// config is the configuration of every fixture.
+func config(era string, log *slog.Logger) (rejoin.Config, error) {
+	value, ok := eras[era]
+	if !ok {
+		return rejoin.Config{}, fmt.Errorf("unknown eras %q; there is %s", era, eraNames())
+	}
+	return rejoin.Config{Eras: value, PolicyFor: policy, Logger: log}, nil
+}
+
+// policy answers tools/list with a stream, because the suite tests concurrent streams with it. Every other request gets plain JSON if it is
+// quick. So both forms are tested.
+func policy(r rejoin.RequestInfo, p rejoin.Policy) rejoin.Policy {
+	if r.Method == "tools/list" {
+		p.Mode = rejoin.ModeSSE
+	}
+	return p
+}
