@@ -33,6 +33,7 @@ fuzz: ## run each fuzz target for FUZZTIME (10s)
 
 .PHONY: conformance
 conformance: clients-quick ## run the MCP conformance suite against package client, and each fixture behind each ROUTER (stdlib chi echo gin)
+	cd conformance && go test -tags node -run '^TestCheck' -count=1 .
 	conformance/run-client
 	conformance/run fixture $(REVISIONS) $(ROUTER)
 	conformance/run gosdkfixture $(REVISIONS) $(ROUTER)
