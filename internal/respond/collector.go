@@ -21,6 +21,7 @@ type Collector struct {
 	Limit int
 
 	mu      sync.Mutex
+	status  int
 	headed  bool
 	stream  bool
 	events  sse.Splitter
@@ -55,7 +56,7 @@ func (c *Collector) obey(o relayOrder, header http.Header) error {
 	var found [][]byte
 	c.mu.Lock()
 	if !c.headed {
-		c.headed, c.stream = true, isStream(header)
+		c.headed, c.stream, c.status = true, IsStream(header), max(o.status, http.StatusOK)
 	}
 	if len(o.data) > 0 && !c.tooMuch {
 		c.take(o.data, &found)
@@ -83,6 +84,13 @@ func (c *Collector) take(data []byte, found *[][]byte) {
 	}
 }
 
+// Status returns the HTTP status that the handler has chosen; 0: it has not begun its response.
+func (c *Collector) Status() int {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.status
+}
+
 // end tells that the handler has ended.
 func (c *Collector) end(what any, stack string) {
 	c.mu.Lock()
@@ -95,8 +103,8 @@ func (c *Collector) end(what any, stack string) {
 	c.Ended(what, stack)
 }
 
-// isStream reports whether a header announces a stream of events.
-func isStream(h http.Header) bool {
+// IsStream reports whether a header announces a stream of events.
+func IsStream(h http.Header) bool {
 	kind, _, _ := strings.Cut(h.Get("Content-Type"), ";")
 	return strings.EqualFold(strings.TrimSpace(kind), sseType[0])
 }

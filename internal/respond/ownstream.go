@@ -18,7 +18,7 @@ type ownStream struct {
 // passes reports whether what the handler writes is passed on as it is. header is the handler's.
 func (o *ownStream) passes(header http.Header) bool {
 	if !o.headed {
-		o.headed, o.stream = true, isStream(header)
+		o.headed, o.stream = true, IsStream(header)
 	}
 	return o.stream
 }

@@ -210,7 +210,7 @@ func (r *Relay) head(status int) {
 		}
 	}
 	maps.Copy(h, r.in.header)
-	if isStream(h) {
+	if IsStream(h) {
 		h["Cache-Control"], h["X-Accel-Buffering"] = noCache, noBuffering
 		// A response with a length or an encoding has no room for comments.
 		r.stream = status == http.StatusOK && h.Get("Content-Length") == "" && !door.Encoded(h["Content-Encoding"]) && r.out.CanFlush()

@@ -43,6 +43,9 @@ func (s *Splitter) Write(piece []byte, each func(data []byte)) error {
 	return nil
 }
 
+// Rest returns what was written of an event that is not complete. It is valid until the next Write.
+func (s *Splitter) Rest() []byte { return s.pending }
+
 // Between reports whether all that was written is whole events and comments.
 func (s *Splitter) Between() bool { return len(s.pending) == 0 }
 
