@@ -97,6 +97,9 @@ var taskRows = []row{
 		id := w.startTask()
 		next().Returns(nil)
 		store.Fail(errors.New("no disk"))
-		w.refuses(w.ofTask("tasks/get", id, "", nil, nil), `503 error(-32000,"mine") store`, "ask again")
+		body, res := w.ends(w.ofTask("tasks/get", id, "", nil, nil))
+		require.Equal(t, `503 error(-32000,"mine") store`, kit.Refusal(t, body, res), body)
+		kit.RequireHead(t, res.Header, append([]string{"Content-Type", "application/json"}, retryLater...)...)
+		requireError(t, body, "ask again")
 	}},
 }
