@@ -1,5 +1,5 @@
 // The fixture is a server for the MCP conformance suite, written with the official Go SDK, in one process and on one URL: each tool, resource
-// and prompt that the suite's server scenarios of 2025-11-25 and 2026-07-28 need. Package program runs it.
+// and prompt that the suite's server scenarios of 2025-11-25, of 2026-07-28 and of tasks need. Package program runs it.
 package main
 
 import (

@@ -6,8 +6,10 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/rejoin-mcp/rejoin"
+	"github.com/rejoin-mcp/rejoin/conformance/internal/sample"
 )
 
 // eras are the values of the flag -eras.
@@ -26,8 +28,17 @@ func config(era string, log *slog.Logger) (rejoin.Config, error) {
 	if !ok {
 		return rejoin.Config{}, fmt.Errorf("unknown eras %q; there is %s", era, eraNames())
 	}
-	return rejoin.Config{Eras: value, PolicyFor: policy, Logger: log}, nil
+	return rejoin.Config{
+		Eras:      value,
+		Policy:    rejoin.Policy{TaskAfter: sample.TaskAfter},
+		PolicyFor: policy,
+		Tasks:     rejoin.Tasks{TTL: time.Minute, PollInterval: 200 * time.Millisecond, Required: required},
+		Logger:    log,
+	}, nil
 }
+
+// required names the tools that the suite wants refused for clients without tasks.
+func required(tool string) bool { return tool == "failing_job" || tool == "test_tool_with_task" }
 
 // policy answers tools/list with a stream, because the suite tests concurrent streams with it. Every other request gets plain JSON if it is
 // quick. So both forms are tested.
