@@ -41,10 +41,13 @@ func config(era string, log *slog.Logger) (rejoin.Config, error) {
 func required(tool string) bool { return tool == "failing_job" || tool == "test_tool_with_task" }
 
 // policy answers tools/list with a stream, because the suite tests concurrent streams with it. Every other request gets plain JSON if it is
-// quick. So both forms are tested.
+// quick. So both forms are tested. slow_compute becomes a task early.
 func policy(r rejoin.RequestInfo, p rejoin.Policy) rejoin.Policy {
-	if r.Method == "tools/list" {
+	switch {
+	case r.Method == "tools/list":
 		p.Mode = rejoin.ModeSSE
+	case r.Name == "slow_compute":
+		p.TaskAfter = sample.ComputeTaskAfter
 	}
 	return p
 }

@@ -6,11 +6,13 @@ import (
 )
 
 const (
-	// TaskAfter is the time after which a call becomes a task, if its client can be given one. The suite demands that a tool of one second becomes
-	// a task and that a quick one does not, so this is as far from both as it can be.
-	TaskAfter = 500 * time.Millisecond
-	// Long is how long the tools work whose calls shall become tasks. The suite waits 5 s for a question, and 10 s for a result.
-	Long = 3 * TaskAfter
+	// TaskAfter is the time after which a call becomes a task, if its client can be given one. The suite demands that quick tools do not become
+	// tasks, on a busy machine too.
+	TaskAfter = 1500 * time.Millisecond
+	// ComputeTaskAfter is this time for slow_compute. The suite demands that it becomes a task when it works for a second.
+	ComputeTaskAfter = 250 * time.Millisecond
+	// Long is how long the other tools work whose calls shall become tasks. The suite waits 5 s for a question, and 10 s for a result.
+	Long = TaskAfter + 750*time.Millisecond
 )
 
 // Work waits for d. If ctx ends before, it returns the cause.
