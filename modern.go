@@ -29,6 +29,32 @@ func isModern(m *jsonrpc.Message) bool {
 	return modern
 }
 
+const tasksExtension = metaPrefix + "tasks"
+
+// refusesProbe reports whether m is a probe that is answered as with EraLegacy, so that its client falls back to the legacy era and polls there:
+// see EraDefault. Anything but a probe is served: no client falls back when one of its calls is refused.
+func (srv *Server) refusesProbe(r *http.Request, m *jsonrpc.Message) bool {
+	return srv.cfg.Eras == EraDefault && m.Kind == jsonrpc.Request && string(m.Method) == "server/discover" &&
+		!declaresTasks(m) && srv.canPoll(probingClient(r, m))
+}
+
+// declaresTasks reports whether a modern request says that its client can be given a task. By the specification the value is {}, and extensions
+// have objects for their settings. So any object counts: a client with settings that this server does not know still takes tasks. Any other
+// value says nothing.
+func declaresTasks(m *jsonrpc.Message) bool {
+	settings, _ := jsonrpc.Field(m.Params, "_meta", metaPrefix+"clientCapabilities", "extensions", tasksExtension)
+	return isObject(settings)
+}
+
+// probingClient is the client of a probe as it would be in a session, of the newest version that has sessions.
+func probingClient(r *http.Request, m *jsonrpc.Message) ClientInfo {
+	info, _ := jsonrpc.Field(m.Params, "_meta", metaPrefix+"clientInfo")
+	capabilities, _ := jsonrpc.Field(m.Params, "_meta", metaPrefix+"clientCapabilities")
+	c := newClientInfo(trimClientInfo(info), trimCapabilities(capabilities))
+	c.Protocol, c.UserAgent = core.Versions[0].Name, r.Header.Get("User-Agent")
+	return c
+}
+
 // checkModern refuses a request whose version, in the header or else in the body, cannot be a version of the modern era. The refusal has the
 // form that the modern era prescribes. The app's handler decides whether it speaks a version that can be one.
 func (srv *Server) checkModern(version string, declared []byte) *refusal {

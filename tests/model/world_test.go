@@ -42,6 +42,7 @@ const (
 	modeSSE  // the Mode of the request's policy
 	modeJSON // likewise
 	eraBoth  // the modern era is offered, too
+	eraEach  // the era is chosen by the client
 )
 
 // fuzzMember is a session, with its requests that are held.
@@ -70,7 +71,10 @@ func (m *fuzzMember) polls() bool { return m.version == kit.Polling }
 func newFuzzWorld(t *testing.T, what setting) *fuzzWorld {
 	w := &fuzzWorld{t: lean{t}, setting: what}
 	eras := rejoin.EraLegacy
-	if what&eraBoth != 0 {
+	switch {
+	case what&eraEach != 0:
+		eras = rejoin.EraDefault
+	case what&eraBoth != 0:
 		eras = rejoin.EraBoth
 	}
 	w.server = kit.NewServer(t, kit.BothEras{Fake: &kit.Fake{OnRequest: w.request}, Handler: http.HandlerFunc(w.modern)}, rejoin.Config{
