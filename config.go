@@ -145,7 +145,7 @@ const (
 	//   - a client that sends no probe gets the generation that it speaks;
 	//   - a client that speaks only the modern one, sends a probe and declares no tasks, fails to connect: it needs EraBoth.
 	//
-	// If the app serves no modern requests, EraDefault is EraLegacy.
+	// If the app serves no modern requests, or tasks are off, EraDefault is EraLegacy.
 	EraDefault Eras = iota
 	// EraLegacy serves versions up to 2025-11-25. It refuses modern requests, and clients of both generations fall back at once.
 	EraLegacy
