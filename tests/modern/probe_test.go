@@ -25,17 +25,19 @@ func probeOf(t *testing.T, members string, header ...string) *http.Request {
 	return kit.Request(t, http.MethodPost, body, append([]string{"Mcp-Protocol-Version", "2026-07-28"}, header...)...)
 }
 
-// byClient is a server that chooses the era by the client. Its handler of modern requests answers with 418.
+// byClient is a server that chooses the era by the client. Its handler of modern requests answers with an error that nothing else has.
 func byClient(t *testing.T, cfg rejoin.Config) *rejoin.Server {
 	t.Helper()
 	return kit.NewServer(t, kit.BothEras{Fake: &kit.Fake{}, Handler: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", "application/json")
 		w.WriteHeader(http.StatusTeapot)
+		puts(t, w, `{"jsonrpc":"2.0","id":"mine","error":{"code":418,"message":"handed"}}`)
 	})}, cfg)
 }
 
 const (
 	toLegacy = `400 error(-32600,"mine") ended`
-	toModern = "418 ended"
+	toModern = `418 error(418,"mine") ended`
 )
 
 // Config.CanPoll decides about probes too, in both directions. It is asked only where its answer counts, and gets what it gets when the client

@@ -1,6 +1,7 @@
 package wire_test
 
 import (
+	"encoding/json"
 	"fmt"
 	"net/http"
 	"strings"
@@ -13,11 +14,38 @@ import (
 	"github.com/rejoin-mcp/rejoin/tests/internal/kit"
 )
 
+// handing is an app whose modern handler answers each request with an error that nothing else has, and each notification without a body.
+func handing() kit.BothEras {
+	return kit.BothEras{Fake: &kit.Fake{}, Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		var request struct{ ID json.RawMessage }
+		_ = json.NewDecoder(r.Body).Decode(&request) // it was checked
+		w.Header().Set("Content-Type", "application/json")
+		w.WriteHeader(http.StatusTeapot)
+		if request.ID != nil {
+			_, _ = fmt.Fprintf(w, `{"jsonrpc":"2.0","id":%s,"error":{"code":418,"message":"handed"}}`, request.ID) // the client may be gone
+		}
+	})}
+}
+
 // choosing is a client of a server that chooses the era by the client.
-func choosing(t *testing.T, cfg rejoin.Config) *rowWorld {
+func choosing(t *testing.T) *rowWorld {
 	t.Helper()
-	counted := &countedOpens{App: teapot()}
-	return &rowWorld{t: t, c: rejointest.New(t, counted, rejointest.Config{Server: cfg}), opened: &counted.n, seen: map[string]bool{}}
+	counted := &countedOpens{App: handing()}
+	return &rowWorld{t: t, c: rejointest.New(t, counted, rejointest.Config{}), opened: &counted.n, seen: map[string]bool{}}
+}
+
+// hands checks that a request reaches the app's modern handler.
+func (w *rowWorld) hands(body string, header ...string) {
+	w.t.Helper()
+	before := w.trace("handed")
+	answer, res := w.ends(w.request(http.MethodPost, body, header...))
+	require.Equal(w.t, http.StatusTeapot, res.StatusCode, "%s: %s", body, answer)
+	if strings.Contains(body, `"id":`) {
+		require.Equal(w.t, `error(418,"mine")`, kit.MessageSummary(answer), body)
+	} else {
+		require.Empty(w.t, answer, body)
+	}
+	w.untouched(before, 0)
 }
 
 const (
@@ -46,8 +74,8 @@ type sent struct {
 	header []string
 }
 
-// undeclared returns probes of clients that declare no tasks.
-func undeclared() (all []sent) {
+// withoutTasks returns probes of clients that declare no tasks.
+func withoutTasks() (all []sent) {
 	plain := probe(capabilitiesMember)
 	add := func(body string, header ...string) { all = append(all, sent{body, header}) }
 	add(plain, "Mcp-Protocol-Version", "2026-07-28", "Mcp-Method", "server/discover")
@@ -102,10 +130,10 @@ func requireSame(t *testing.T, one, other *rejoin.Server, request func() *http.R
 // Servers that choose the era by the client: EraDefault with an app that serves modern requests.
 var defaultEraRows = []row{
 	{"the probe of a client without tasks gets what EraLegacy answers, byte for byte, leaves nothing, and the client can open a session", func(t *testing.T) {
-		w := choosing(t, rejoin.Config{})
-		legacy := kit.NewServer(t, teapot(), rejoin.Config{Eras: rejoin.EraLegacy})
-		chosen := kit.NewServer(t, teapot(), rejoin.Config{})
-		for _, p := range undeclared() {
+		w := choosing(t)
+		legacy := kit.NewServer(t, handing(), rejoin.Config{Eras: rejoin.EraLegacy})
+		chosen := kit.NewServer(t, handing(), rejoin.Config{})
+		for _, p := range withoutTasks() {
 			want := requireSame(t, legacy, chosen, func() *http.Request { return kit.Request(t, http.MethodPost, p.body, p.header...) })
 			id := `"mine"`
 			if strings.Contains(p.body, `"id":17`) {
@@ -119,7 +147,7 @@ var defaultEraRows = []row{
 	}},
 	{"so it does while draining, and where it passes no door", func(t *testing.T) {
 		answer := func(eras rejoin.Eras, header ...string) *kit.Response {
-			s := kit.NewServer(t, teapot(), rejoin.Config{Eras: eras, MaxBodyBytes: 1000})
+			s := kit.NewServer(t, handing(), rejoin.Config{Eras: eras, MaxBodyBytes: 1000})
 			kit.Drain(t, s, 0)
 			r := kit.ToLoopback(kit.Request(t, http.MethodPost, probe(capabilitiesMember), header...))
 			r.Host = "localhost"
@@ -135,46 +163,46 @@ var defaultEraRows = []row{
 			require.Equal(t, legacy.Head, chosen.Head)
 			require.Equal(t, legacy.Body.String(), chosen.Body.String())
 		}
-		s := kit.NewServer(t, teapot(), rejoin.Config{})
+		s := kit.NewServer(t, handing(), rejoin.Config{})
 		two := kit.Request(t, http.MethodPost, probe(capabilitiesMember))
 		two.Header["Mcp-Protocol-Version"] = []string{"2026-07-28", "2027-01-01"}
 		require.Equal(t, `400 error(-32600,"mine") ended`, kit.Serve(s, two).Summary(), "two versions")
 	}},
 	{"the probe of a client with tasks goes to the app's modern handler, whatever settings it names", func(t *testing.T) {
-		w := choosing(t, rejoin.Config{})
+		w := choosing(t)
 		for _, extensions := range []string{
 			`{` + tasksKey + `:{}}`, `{ ` + tasksKey + ` : { } }`, `{"x":null,` + tasksKey + `:{"later":["setting"]}}`, `{"io.modelcontextprotocol\/tasks":{}}`,
 			`{"io.modelcontextprotocol/task\u0073":{}}`, `{` + tasksKey + `:null,` + tasksKey + `:{}}`,
 		} {
-			w.accepts(w.request(http.MethodPost, extended(extensions), kit.ModernHeader...), http.StatusTeapot)
-			w.accepts(w.request(http.MethodPost, extended(extensions), "Mcp-Session-Id", ""), http.StatusTeapot)
+			w.hands(extended(extensions), kit.ModernHeader...)
+			w.hands(extended(extensions), "Mcp-Session-Id", "")
 		}
 	}},
 	{"the probe of a client that never polls goes there too: the legacy era would not help it", func(t *testing.T) {
-		w := choosing(t, rejoin.Config{})
+		w := choosing(t)
 		for _, body := range []string{named("ai-sdk-mcp-client", "1.0.0"), named("Java SDK MCP Client", "2.0.1"), named("rmcp", "2.2.0")} {
-			w.accepts(w.request(http.MethodPost, body, kit.ModernHeader...), http.StatusTeapot)
+			w.hands(body, kit.ModernHeader...)
 		}
 		for _, agent := range []string{"ai-sdk/2.0.99 node.js/22", "Java-http-client/21"} {
-			w.accepts(w.request(http.MethodPost, probe(capabilitiesMember), "User-Agent", agent), http.StatusTeapot)
+			w.hands(probe(capabilitiesMember), "User-Agent", agent)
 		}
 	}},
 	{"nothing but a probe is refused: calls, subscriptions and notifications of clients without tasks are served", func(t *testing.T) {
-		w := choosing(t, rejoin.Config{})
+		w := choosing(t)
 		for _, body := range []string{
 			kit.ModernPing, kit.ModernListenBody, kit.ModernNotification, kit.ModernBody("tools/call", `,"name":"x"`, ""), kit.ModernBody("tools/list", "", ""),
 			kit.ModernBody("initialize", "", ""), kit.ModernBody("server/Discover", "", ""),
 			strings.Replace(probe(capabilitiesMember), `"id":"mine",`, "", 1), // a notification
 		} {
-			w.accepts(w.request(http.MethodPost, body, kit.ModernHeader...), http.StatusTeapot)
+			w.hands(body, kit.ModernHeader...)
 		}
-		w.accepts(w.request(http.MethodPost, kit.Initialize, kit.ModernHeader...), http.StatusTeapot)
+		w.hands(kit.Initialize, kit.ModernHeader...)
 		body, res := kit.Post(t, w.c, probe(capabilitiesMember)[:60], "Mcp-Protocol-Version", "")
 		require.Equal(t, `400 error(-32700,"mine")`, kit.Refusal(t, body, res), "half a probe")
 		w.answers(w.request(http.MethodPost, kit.Ping))
 	}},
 	{"everything else is answered as with EraBoth, byte for byte", func(t *testing.T) {
-		chosen, both := kit.NewServer(t, teapot(), rejoin.Config{}), kit.NewServer(t, teapot(), rejoin.Config{Eras: rejoin.EraBoth})
+		chosen, both := kit.NewServer(t, handing(), rejoin.Config{}), kit.NewServer(t, handing(), rejoin.Config{Eras: rejoin.EraBoth})
 		for _, version := range []string{"", "2026-07-28", "2027-01-01", "2026-01-01", "draft", "2025-11-25"} {
 			for _, session := range []string{"", "nobody"} {
 				header := []string{"Mcp-Protocol-Version", version, "Mcp-Session-Id", session}
