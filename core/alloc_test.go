@@ -262,8 +262,8 @@ func TestTaskAllocs(t *testing.T) {
 		"fetched": step(TaskIn{Op: TaskFetched}), "an answer to nothing": step(TaskIn{Op: TaskAnswer, Keys: keys}),
 		"listen and unlisten": both(step(TaskIn{Op: TaskListen}), step(TaskIn{Op: TaskUnlisten})),
 		"notes":               both(step(TaskIn{Op: TaskNote, Message: "more"}), step(TaskIn{Op: TaskNote, Message: "half"})),
-		"deadline": func() { _ = task.Deadline() },
-		"info":     func() { _ = task.Info(start) },
+		"deadline":            func() { _ = task.Deadline() },
+		"info":                func() { _ = task.Info(start) },
 	} {
 		require.Zero(t, testing.AllocsPerRun(100, f), name)
 	}
