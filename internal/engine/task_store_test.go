@@ -252,6 +252,33 @@ func TestATaskThatIsDroppedDuringItsEnd(t *testing.T) {
 	}
 }
 
+// TestAResultThatComesTooLateMayGo: nobody reads it, so the store may have its room first, as with one that was fetched.
+func TestAResultThatComesTooLateMayGo(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		wait := make(chan struct{})
+		store := &trickyStore{Memory: newMemory(), append: func(context.Context) error {
+			<-wait
+			return nil
+		}}
+		marks := 0
+		store.mark = func() { marks++ }
+		ts := newTestTasks(store, 0, 0)
+		task := ts.Start(new(testCall), "", taskConfig)
+		go task.End(core.TaskCompleted, "", []byte("result"))
+		synctest.Wait()
+		task.Stop()
+		close(wait)
+		synctest.Wait()
+		require.Equal(t, "failed error shutdown", show(task))
+		require.Equal(t, 1, marks)
+		task.Fetched()
+		require.Equal(t, 1, marks, "what was fetched is not in the store")
+		task.Discard()
+		synctest.Wait()
+		requireEmpty(t, ts, store.Memory)
+	})
+}
+
 // forgetfulStore has logs that find themselves anew at each append.
 type forgetfulStore struct{ *trickyStore }
 
