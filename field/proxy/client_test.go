@@ -90,7 +90,8 @@ func connectGoSDK(t *testing.T, n *nginx, told func(string)) user {
 			}
 		},
 	})
-	s, err := c.Connect(deadline(t), &mcp.StreamableClientTransport{Endpoint: n.URL, HTTPClient: n.Client}, nil)
+	transport := &mcp.StreamableClientTransport{Endpoint: n.URL, HTTPClient: n.Client}
+	s, err := c.Connect(deadline(t), transport, &mcp.ClientSessionOptions{ProtocolVersion: "2025-11-25"}) // it has no tasks
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, s.Close()) })
 	return goSDKClient{s, heard}
