@@ -21,15 +21,14 @@ const (
 func demo(ctx context.Context, ln net.Listener, mount Mount, era string, w io.Writer) error {
 	ctx, cancel := context.WithTimeoutCause(ctx, 30*time.Second, errors.New("not done within 30 s"))
 	defer cancel()
-	url, eras := "http://"+ln.Addr().String()+"/mcp", rejoin.EraDefault
+	url := "http://" + ln.Addr().String() + "/mcp"
 	title, column, play := "one tool call that outlives its connections", "event id", playPolls
 	if era == modern {
 		title, column, play = "one tool call that outlives its request, as a task", "task", playTask
-		eras = rejoin.EraBoth
 	}
 	t := newTimeline(w, "rejoin quickstart: "+title+", at "+url, column)
 
-	srv, handler, err := newServer(mount, t.work, eras)
+	srv, handler, err := newServer(mount, t.work)
 	if err != nil {
 		return err
 	}

@@ -53,7 +53,7 @@ func serve(ctx context.Context, ln net.Listener, mount Mount, w io.Writer) error
 			says.Printf("tool: step %d while nobody was connected", step)
 		}
 		return nil
-	}, rejoin.EraDefault)
+	})
 	if err != nil {
 		return err
 	}

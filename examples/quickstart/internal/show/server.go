@@ -62,10 +62,10 @@ func longJob(ctx context.Context, steps int, work workFunc) (any, error) {
 }
 
 // newServer makes a server with the tool, and a router with the server.
-func newServer(mount Mount, work workFunc, eras rejoin.Eras) (*rejoin.Server, http.Handler, error) {
+func newServer(mount Mount, work workFunc) (*rejoin.Server, http.Handler, error) {
 	app := rejoin.NewToolApp(rejoin.Info{Name: "quickstart", Version: "1.0.0"}, newTool(work))
 	srv, err := rejoin.NewServer(app, rejoin.Config{
-		Eras: eras, Policy: rejoin.Policy{Retry: 450 * time.Millisecond}, Tasks: rejoin.Tasks{PollInterval: 450 * time.Millisecond},
+		Policy: rejoin.Policy{Retry: 450 * time.Millisecond}, Tasks: rejoin.Tasks{PollInterval: 450 * time.Millisecond},
 	})
 	if err != nil {
 		return nil, nil, err
