@@ -163,7 +163,7 @@ func (srv *Server) runModern(w http.ResponseWriter, r *http.Request, c *modernCa
 	srv.liftModernLimits(r, out, plan)
 	if plan.task != nil {
 		defer plan.task.makeAfter(plan.after)()
-		defer plan.task.unwatchClient()
+		defer plan.task.leave()
 	}
 	stopped := context.AfterFunc(ends, func() { cancel(ErrShutdown) })
 	var overran *time.Timer

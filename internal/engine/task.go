@@ -12,6 +12,7 @@ import (
 type Task struct {
 	tasks     *Tasks
 	host      TaskHost
+	call      TaskCall // nil: the task has ended, and keeps nothing of its call
 	id        string
 	principal string
 
@@ -27,17 +28,21 @@ type Task struct {
 	dropped   bool
 }
 
-// TaskHost is the call behind a task, as the task sees it. Its methods are called without a lock, from any goroutine, but Failure under the
-// task's lock.
+// TaskHost is what a task needs of the server around it.
 type TaskHost interface {
+	// Failure is the JSON-RPC error response that takes the place of the response. It is called under the task's lock.
+	Failure(why core.Reason) []byte
+	// Report tells what an operator should know. It is called without a lock, from any goroutine.
+	Report(e Event)
+}
+
+// TaskCall is the call behind a task, which the task lets go when it ends. Its methods are called without a lock, from any goroutine.
+type TaskCall interface {
 	// Cancel ends the call.
 	Cancel(why core.Reason)
-	// Resume goes on with a call that has asked. answers are those to all questions of the round, by key. It may come after a Cancel.
+	// Resume goes on with a call that has asked. answers are those to all questions of the round, by key. It may come after a Cancel that
+	// crosses it.
 	Resume(answers map[string][]byte)
-	// Failure is the JSON-RPC error response that takes the place of the response.
-	Failure(why core.Reason) []byte
-	// Report tells what an operator should know.
-	Report(e Event)
 }
 
 // TaskQuestion is a question to the client.
@@ -64,6 +69,7 @@ func (t *Task) ID() string { return t.id }
 
 // taskPass is what a step leaves to do without the lock.
 type taskPass struct {
+	call    TaskCall
 	taken   []taken
 	resume  []map[string][]byte // of each round that is complete now
 	cancel  core.Reason
@@ -92,12 +98,16 @@ func (t *Task) do(in core.TaskIn) {
 func (t *Task) step(in *core.TaskIn, results map[string][]byte, p *taskPass) {
 	now := time.Now()
 	before := t.standing()
+	p.call = t.call
 	var scratch [4]core.TaskOut // not kept: most tasks do nothing for most of the time
 	outs := t.m.Step(now, in, scratch[:0])
 	for i := range outs {
 		t.obey(&outs[i], results, p)
 	}
 	t.tasks.count(before, t.standing())
+	if t.m.Status().Final() {
+		t.call = nil
+	}
 	if len(t.questions) == 0 {
 		t.questions = nil // an empty map takes as much as one with some questions
 	}
@@ -172,7 +182,7 @@ func (t *Task) obey(o *core.TaskOut, results map[string][]byte, p *taskPass) {
 // finish does what a step has left. Without the lock.
 func (t *Task) finish(p *taskPass) {
 	if p.cancel != core.NoReason {
-		t.host.Cancel(p.cancel)
+		p.call.Cancel(p.cancel)
 	}
 	for _, a := range p.taken {
 		a.question.Answer(a.result, core.NoReason)
@@ -181,7 +191,7 @@ func (t *Task) finish(p *taskPass) {
 		q.Answer(nil, p.why)
 	}
 	for _, answers := range p.resume {
-		t.host.Resume(answers)
+		p.call.Resume(answers)
 	}
 	if p.drop {
 		t.tasks.remove(t)

@@ -29,7 +29,7 @@ func TestTasksAreSmall(t *testing.T) {
 	before := held()
 	all := make([]*Task, tasks)
 	for i := range all {
-		all[i] = ts.Start(call, "alice", taskConfig)
+		all[i] = ts.Start(call, call, "alice", taskConfig)
 		all[i].Note("half")
 		show(all[i])
 	}
@@ -66,7 +66,7 @@ func TestTasksAreSmall(t *testing.T) {
 // TestTaskAllocations: polls, progress that says nothing new, and ticks allocate next to nothing.
 func TestTaskAllocations(t *testing.T) {
 	ts := newTestTasks(newMemory(), 0, 0)
-	task := ts.Start(new(testCall), "alice", taskConfig)
+	task := ts.Start(new(testCall), new(testCall), "alice", taskConfig)
 	task.Note("half")
 	w := NewTaskWatcher()
 	w.Watch(task)

@@ -30,7 +30,7 @@ func TestBoundsOfTasksAreExact(t *testing.T) {
 			name := fmt.Sprint(p)
 			for range each {
 				wg.Go(func() {
-					if task := ts.Start(new(testCall), name, taskConfig); task != nil {
+					if task := ts.Start(new(testCall), new(testCall), name, taskConfig); task != nil {
 						mu.Lock()
 						started[name] = append(started[name], task)
 						total++
@@ -56,9 +56,9 @@ func TestBoundsOfTasksAreExact(t *testing.T) {
 	}
 	one := newTestTasks(store, 0, share)
 	for i := range 10 {
-		require.Equal(t, i < share, one.Start(new(testCall), "alice", taskConfig) != nil)
+		require.Equal(t, i < share, one.Start(new(testCall), new(testCall), "alice", taskConfig) != nil)
 	}
-	require.NotNil(t, one.Start(new(testCall), "bob", taskConfig))
+	require.NotNil(t, one.Start(new(testCall), new(testCall), "bob", taskConfig))
 	one.Stop()
 }
 
@@ -123,7 +123,7 @@ func TestEndsOfTasksCross(t *testing.T) {
 			ts := newTestTasks(store, 0, 0)
 			for range 150 {
 				call := new(testCall)
-				task := ts.Start(call, "alice", taskConfig)
+				task := ts.Start(call, call, "alice", taskConfig)
 				if c.before != nil {
 					c.before(task, call)
 				}
@@ -155,7 +155,7 @@ func TestATaskExpiresDuringItsView(t *testing.T) {
 		ts := newTestTasks(newMemory(), 0, 0)
 		seen := map[string]int{}
 		for range 200 {
-			task := ts.Start(new(testCall), "", taskConfig)
+			task := ts.Start(new(testCall), new(testCall), "", taskConfig)
 			task.End(core.TaskCompleted, "", []byte("result"))
 			time.Sleep(taskConfig.TTL) // the timer fires as this goroutine wakes
 			seen[show(task)]++
@@ -176,7 +176,7 @@ func keysOf(m map[string]int) (keys []string) {
 // TestADrainSeesEachTask: from its start until its end was fetched a task counts as one of both, at each moment.
 func TestADrainSeesEachTask(t *testing.T) {
 	ts := newTestTasks(newMemory(), 0, 0)
-	kept := ts.Start(new(testCall), "", taskConfig)
+	kept := ts.Start(new(testCall), new(testCall), "", taskConfig)
 	var stop atomic.Bool
 	var wg sync.WaitGroup
 	wg.Go(func() {
@@ -190,7 +190,7 @@ func TestADrainSeesEachTask(t *testing.T) {
 	})
 	for range 10000 {
 		kept.End(core.TaskCompleted, "", []byte("result"))
-		next := ts.Start(new(testCall), "", taskConfig)
+		next := ts.Start(new(testCall), new(testCall), "", taskConfig)
 		kept.Fetched()
 		kept.Discard()
 		kept = next
@@ -208,7 +208,7 @@ func TestADrainNeverHangs(t *testing.T) {
 		ts.engine.Drain()
 		var tasks []*Task
 		for range 8 {
-			tasks = append(tasks, ts.Start(new(testCall), "", taskConfig))
+			tasks = append(tasks, ts.Start(new(testCall), new(testCall), "", taskConfig))
 		}
 		var wg sync.WaitGroup
 		for i, task := range tasks {
@@ -253,13 +253,13 @@ func TestNoTaskStartsAfterAStop(t *testing.T) {
 		ts := newTestTasks(newMemory(), 0, 0)
 		var wg sync.WaitGroup
 		for range 4 {
-			wg.Go(func() { ts.Start(new(testCall), "", taskConfig) })
+			wg.Go(func() { ts.Start(new(testCall), new(testCall), "", taskConfig) })
 		}
 		wg.Go(ts.Stop)
 		wg.Wait()
 		running, _, _ := ts.Count()
 		require.Zero(t, running)
-		require.Nil(t, ts.Start(new(testCall), "", taskConfig))
+		require.Nil(t, ts.Start(new(testCall), new(testCall), "", taskConfig))
 		for _, task := range ts.byID {
 			task.Discard()
 		}
@@ -279,7 +279,7 @@ func TestNothingIsLeftOfTasks(t *testing.T) {
 		var wg sync.WaitGroup
 		for i := range tasks {
 			call := new(testCall)
-			task := ts.Start(call, fmt.Sprint(i%3), taskConfig)
+			task := ts.Start(call, call, fmt.Sprint(i%3), taskConfig)
 			left = append(left, weak.Make(task))
 			for hand := range hands {
 				r := rand.New(rand.NewPCG(uint64(round), uint64(i*hands+hand)))

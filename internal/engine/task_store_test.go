@@ -137,7 +137,7 @@ func TestATasksStoreMayFail(t *testing.T) {
 				c.spoil(store)
 				ts := newTestTasks(store, 0, 0)
 				call := new(testCall)
-				task := ts.Start(call, "alice", taskConfig)
+				task := ts.Start(call, call, "alice", taskConfig)
 				w := NewTaskWatcher()
 				w.Watch(task)
 				began := time.Now()
@@ -178,7 +178,7 @@ func TestATasksStoreMayFailForAWhile(t *testing.T) {
 				store := &trickyStore{Memory: newMemory(), read: broken}
 				ts := newTestTasks(store, 0, 0)
 				call := new(testCall)
-				task := ts.Start(call, "", taskConfig)
+				task := ts.Start(call, call, "", taskConfig)
 				task.End(core.TaskCompleted, "done", []byte("result"))
 				began := time.Now()
 				require.Equal(t, "completed done (store failed)", show(task))
@@ -199,7 +199,7 @@ func TestATasksResultMayBeEvicted(t *testing.T) {
 	store := eventstore.NewMemory(eventstore.MemoryConfig{TotalBytes: 1 << 20})
 	ts := newTestTasks(store, 0, 0)
 	finish := func() *Task {
-		task := ts.Start(new(testCall), "alice", core.TaskConfig{})
+		task := ts.Start(new(testCall), new(testCall), "alice", core.TaskConfig{})
 		task.End(core.TaskCompleted, "", make([]byte, 300<<10))
 		return task
 	}
@@ -235,7 +235,7 @@ func TestATaskThatIsDroppedDuringItsEnd(t *testing.T) {
 				}
 				ts := New(Config{Store: forgetfulStore{store}}).NewTasks(0, 0)
 				call := new(testCall)
-				task := ts.Start(call, "", taskConfig)
+				task := ts.Start(call, call, "", taskConfig)
 				go task.End(core.TaskCompleted, "", []byte("result"))
 				synctest.Wait()
 				end(task)
@@ -263,7 +263,7 @@ func TestAResultThatComesTooLateMayGo(t *testing.T) {
 		marks := 0
 		store.mark = func() { marks++ }
 		ts := newTestTasks(store, 0, 0)
-		task := ts.Start(new(testCall), "", taskConfig)
+		task := ts.Start(new(testCall), new(testCall), "", taskConfig)
 		go task.End(core.TaskCompleted, "", []byte("result"))
 		synctest.Wait()
 		task.Stop()
@@ -305,9 +305,9 @@ func TestTheStoreIsNotAskedForNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := &trickyStore{Memory: newMemory()}
 		ts := newTestTasks(store, 1, 0)
-		task := ts.Start(new(testCall), "", taskConfig)
+		task := ts.Start(new(testCall), new(testCall), "", taskConfig)
 		for range 10 {
-			require.Nil(t, ts.Start(new(testCall), "", taskConfig))
+			require.Nil(t, ts.Start(new(testCall), new(testCall), "", taskConfig))
 		}
 		task.Note("half")
 		show(task)

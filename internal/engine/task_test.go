@@ -166,7 +166,7 @@ func TestATaskLives(t *testing.T) {
 		store := newMemory()
 		ts := newTestTasks(store, 0, 0)
 		call := new(testCall)
-		task := ts.Start(call, "alice", taskConfig)
+		task := ts.Start(call, call, "alice", taskConfig)
 		require.Regexp(t, `^n\.[A-Z2-7]{26}$`, task.ID())
 		require.Same(t, task, ts.Find(task.ID(), "alice"))
 		require.Nil(t, ts.Find(task.ID(), "bob"), "it belongs to its principal")
@@ -259,7 +259,7 @@ func TestWhatEndsATasksCall(t *testing.T) {
 				store := newMemory()
 				ts := newTestTasks(store, 0, 0)
 				call := new(testCall)
-				task := ts.Start(call, "alice", taskConfig)
+				task := ts.Start(call, call, "alice", taskConfig)
 				task.Ask(call.asks("q"))
 				task.Ask(ofRound(1, "r1.a", "r1.b"))
 				task.Answer(answer("r1.a", "A"))
@@ -289,7 +289,7 @@ func TestATaskIsAbandonedOnlyIfItsClientIsSilent(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ts := newTestTasks(newMemory(), 0, 0)
 		call := new(testCall)
-		task := ts.Start(call, "", taskConfig)
+		task := ts.Start(call, call, "", taskConfig)
 		w := NewTaskWatcher()
 		for range 3 {
 			time.Sleep(9 * time.Minute)
@@ -338,7 +338,7 @@ func TestATasksCallbacksHoldNoLock(t *testing.T) {
 			ts.Find(task.ID(), "")
 			ts.Count()
 			NewTaskWatcher().Watch(task)
-			other := ts.Start(new(testCall), "", taskConfig)
+			other := ts.Start(new(testCall), new(testCall), "", taskConfig)
 			if other != nil {
 				other.Discard()
 			}
@@ -354,7 +354,7 @@ func TestATasksCallbacksHoldNoLock(t *testing.T) {
 			},
 		} {
 			task = nil
-			task = ts.Start(call, "", taskConfig)
+			task = ts.Start(call, call, "", taskConfig)
 			task.Ask(call.asks("q"))
 			end()
 			synctest.Wait()

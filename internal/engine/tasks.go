@@ -38,8 +38,8 @@ func (e *Engine) NewTasks(limit, share int) *Tasks {
 
 // Start makes a task. Nil: there are as many as there may be, or Stop was called. The task can be found at once; the client is to be told of
 // it, or Discard called.
-func (ts *Tasks) Start(host TaskHost, principal string, cfg core.TaskConfig) *Task {
-	t := &Task{tasks: ts, host: host, id: ts.engine.cfg.Node + "." + rand.Text(), principal: principal, m: core.NewTask(cfg, time.Now())}
+func (ts *Tasks) Start(host TaskHost, call TaskCall, principal string, cfg core.TaskConfig) *Task {
+	t := &Task{tasks: ts, host: host, call: call, id: ts.engine.cfg.Node + "." + rand.Text(), principal: principal, m: core.NewTask(cfg, time.Now())}
 	if !ts.add(t) {
 		return nil
 	}

@@ -17,7 +17,7 @@ import (
 func TestAWatcherSeesEachState(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ts := newTestTasks(newMemory(), 0, 0)
-		a, b := ts.Start(new(testCall), "", taskConfig), ts.Start(new(testCall), "", taskConfig)
+		a, b := ts.Start(new(testCall), new(testCall), "", taskConfig), ts.Start(new(testCall), new(testCall), "", taskConfig)
 		a.Note("a1")
 		w := NewTaskWatcher()
 		require.Nil(t, w.Next())
@@ -75,7 +75,7 @@ func TestATaskMayBeWatchedTwice(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ts := newTestTasks(newMemory(), 0, 0)
 		call := new(testCall)
-		task := ts.Start(call, "", taskConfig)
+		task := ts.Start(call, call, "", taskConfig)
 		one, two := NewTaskWatcher(), NewTaskWatcher()
 		one.Watch(task)
 		one.Watch(task)
@@ -100,7 +100,7 @@ func TestAWatcherKeepsNoTask(t *testing.T) {
 	ts := newTestTasks(newMemory(), 0, 0)
 	w := NewTaskWatcher()
 	start := func() weak.Pointer[Task] {
-		task := ts.Start(new(testCall), "", taskConfig)
+		task := ts.Start(new(testCall), new(testCall), "", taskConfig)
 		w.Watch(task)
 		p := weak.Make(task)
 		if w.Next() != task {
@@ -141,7 +141,7 @@ func TestAWatcherMissesNothing(t *testing.T) {
 		w := NewTaskWatcher()
 		var wg sync.WaitGroup
 		for i := range tasks {
-			task := ts.Start(new(testCall), "", taskConfig)
+			task := ts.Start(new(testCall), new(testCall), "", taskConfig)
 			wg.Go(func() { w.Watch(task) })
 			wg.Go(func() {
 				for n := range notes {
