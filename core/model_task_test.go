@@ -377,6 +377,7 @@ func (w *taskWorld) inputAt(at time.Time, in TaskIn, rule func()) {
 			w.endCall(why, Overran, TaskFailed)
 		default:
 			w.endCall(why, Abandoned, TaskFailed)
+			w.given = true // its client does not come
 		}
 	}
 	w.trace = append(w.trace, fmt.Sprintf("%v %+v -> %v", at.Sub(w.made), in, w.want))

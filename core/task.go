@@ -301,7 +301,9 @@ func (t *Task) giveUp(status TaskStatus, why Reason, out []TaskOut) []TaskOut {
 	if status == TaskFailed {
 		out = t.replace(why, out)
 	}
-	return t.end(status, out)
+	out = t.end(status, out)
+	t.fetched = t.fetched || why == Abandoned // its client does not come
+	return out
 }
 
 // expire does what is due.

@@ -157,7 +157,7 @@ func TestATaskExpiresDuringItsView(t *testing.T) {
 		for range 200 {
 			task := ts.Start(new(testCall), new(testCall), "", taskConfig)
 			task.End(core.TaskCompleted, "", []byte("result"))
-			time.Sleep(taskConfig.TTL) // the timer fires as this goroutine wakes
+			<-time.After(taskConfig.TTL) // the timer fires as this goroutine wakes
 			seen[show(task)]++
 			synctest.Wait()
 		}

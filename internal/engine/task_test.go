@@ -215,10 +215,10 @@ func TestATaskLives(t *testing.T) {
 		task.Fetched()
 		requireCount(t, ts, 0, 0, 1)
 
-		time.Sleep(taskConfig.TTL - 1)
+		<-time.After(taskConfig.TTL - 1)
 		synctest.Wait()
 		require.Equal(t, "completed done result", show(task))
-		time.Sleep(1)
+		<-time.After(1)
 		synctest.Wait()
 		require.Equal(t, "unknown", show(task))
 		require.Nil(t, ts.Find(task.ID(), "alice"))
@@ -244,13 +244,13 @@ func TestWhatEndsATasksCall(t *testing.T) {
 		"stop":    {func(_ *Tasks, t *Task) { t.Stop() }, "shutdown", "failed error shutdown", 1},
 		"all":     {func(ts *Tasks, _ *Task) { ts.Stop() }, "shutdown", "failed error shutdown", 1},
 		"discard": {func(_ *Tasks, t *Task) { t.Discard() }, "cancelled", "unknown", 0},
-		"abandon": {func(*Tasks, *Task) { time.Sleep(10 * time.Minute) }, "abandoned", "failed error abandoned", 1},
+		"abandon": {func(*Tasks, *Task) { <-time.After(10 * time.Minute) }, "abandoned", "failed error abandoned", 0},
 		"overrun": {func(_ *Tasks, t *Task) {
 			t.Adjust(core.TaskConfig{AbandonAfter: -1})
-			time.Sleep(24 * time.Hour)
+			<-time.After(24 * time.Hour)
 		}, "overran", "failed error overran", 1},
 		"adjust": {func(_ *Tasks, t *Task) {
-			time.Sleep(time.Minute)
+			<-time.After(time.Minute)
 			t.Adjust(core.TaskConfig{MaxRuntime: time.Second})
 		}, "overran", "failed error overran", 1},
 	} {
@@ -275,7 +275,7 @@ func TestWhatEndsATasksCall(t *testing.T) {
 				require.Empty(t, call.told())
 				if name != "discard" {
 					requireCount(t, ts, 0, c.unfetched, 1)
-					time.Sleep(taskConfig.TTL)
+					<-time.After(taskConfig.TTL)
 					synctest.Wait()
 				}
 				requireEmpty(t, ts, store)
@@ -292,19 +292,19 @@ func TestATaskIsAbandonedOnlyIfItsClientIsSilent(t *testing.T) {
 		task := ts.Start(call, call, "", taskConfig)
 		w := NewTaskWatcher()
 		for range 3 {
-			time.Sleep(9 * time.Minute)
+			<-time.After(9 * time.Minute)
 			show(task)
-			time.Sleep(9 * time.Minute)
+			<-time.After(9 * time.Minute)
 			task.Answer(nil)
-			time.Sleep(9 * time.Minute)
+			<-time.After(9 * time.Minute)
 			w.Watch(task)
-			time.Sleep(time.Hour)
+			<-time.After(time.Hour)
 			w.Stop(task)
 		}
-		time.Sleep(10*time.Minute - 1)
+		<-time.After(10*time.Minute - 1)
 		synctest.Wait()
 		require.False(t, task.Final())
-		time.Sleep(1)
+		<-time.After(1)
 		synctest.Wait()
 		require.True(t, task.Final())
 		require.Equal(t, "cancel abandoned", call.told())
@@ -346,7 +346,7 @@ func TestATasksCallbacksHoldNoLock(t *testing.T) {
 		for name, end := range map[string]func(){
 			"cancel": func() { task.Cancel() }, "stop": func() { task.Stop() }, "discard": func() { task.Discard() },
 			"end":     func() { task.End(core.TaskCompleted, "", []byte("result")) },
-			"overrun": func() { time.Sleep(25 * time.Hour) },
+			"overrun": func() { <-time.After(25 * time.Hour) },
 			"answer": func() {
 				task.Ask(ofRound(1, "r1.a"))
 				task.Answer(answer("q", "yes", "r1.a", "A"))
