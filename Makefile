@@ -16,8 +16,9 @@ help: ## list the commands
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/\1|\2/p' Makefile | while IFS='|' read -r name text; do printf '  %-13s %s\n' "$$name" "$$text"; done
 
 .PHONY: demo
-demo: ## run the quick start
+demo: ## run the quick start, in both eras
 	go run ./examples/quickstart
+	go run ./examples/quickstart -era modern
 
 .PHONY: test
 test: ## test every module (needs no C compiler)
