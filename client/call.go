@@ -24,6 +24,7 @@ type Call struct {
 	ctx        context.Context
 	stop       context.CancelCauseFunc
 	stream     stream
+	modern     *modernCall // nil: the call belongs to the legacy era
 	done       chan struct{}
 
 	mu     sync.Mutex
@@ -39,6 +40,9 @@ func (s *Session) newCall(ctx context.Context, method string, params any) (*Call
 	raw, err := marshal(params)
 	if err != nil {
 		return nil, err
+	}
+	if s.isModern() {
+		return s.newModernCall(ctx, method, raw)
 	}
 	c := s.makeCall(ctx, s.nextID())
 	c.body = jsonrpc.AppendRequest(nil, []byte(c.id), method, raw)
@@ -71,10 +75,14 @@ func Resume(ctx context.Context, url, token string, cfg Config) (*Call, error) {
 	if err != nil {
 		return nil, err
 	}
-	s.id, s.version = t.Session, t.Version
+	s.become(t.Version)
+	s.setID(t.Session)
 	c := s.makeCall(ctx, t.ID)
 	c.stream.at = position{1, t.Cursor}
 	c.queue.at = c.stream.at
+	if t.Task != "" {
+		c.modern = &modernCall{method: methodCall, task: t.Task, said: t.Cursor}
+	}
 	s.spawn(func() {
 		c.run()
 		s.end(ErrLeft)
@@ -175,6 +183,10 @@ func (c *Call) ended() bool {
 func (c *Call) run() {
 	defer c.stop(nil)
 	defer context.AfterFunc(c.s.ctx, func() { c.stop(context.Cause(c.s.ctx)) })()
+	if c.modern != nil {
+		c.runModern()
+		return
+	}
 	var err error
 	sent := c.body == nil
 	if sent {

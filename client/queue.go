@@ -168,10 +168,13 @@ func (c *Call) Token() string {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	at := c.queue.token()
-	if at.id == "" {
+	switch {
+	case c.modern != nil && c.modern.task != "":
+		return token{Format: formatTask, Version: version, ID: c.id, Task: c.modern.task, Cursor: at.id}.String()
+	case c.modern != nil, at.id == "":
 		return ""
 	}
-	return token{Format: 1, Session: id, Version: version, ID: c.id, Cursor: at.id}.String()
+	return token{Format: formatStream, Session: id, Version: version, ID: c.id, Cursor: at.id}.String()
 }
 
 // take handles a message of the call's stream. before and at are the positions before and after it. It returns true if the stream is

@@ -41,10 +41,13 @@ type Session struct {
 	lastID atomic.Uint64
 	work   sync.WaitGroup // what Close waits for
 	asking chan struct{}  // has an element for each question that is being answered
+	// capabilities are what the client declares in the modern era, as JSON.
+	capabilities func() (json.RawMessage, error)
 
 	mu        sync.Mutex
 	id        string // a secret
 	version   string
+	modern    bool                 // the version is one of the modern era; constant after Connect
 	questions map[string]*question // by the server's id
 }
 
@@ -59,7 +62,7 @@ func Connect(ctx context.Context, url string, cfg Config) (*Session, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := s.initialize(ctx); err != nil {
+	if err := s.open(ctx); err != nil {
 		s.end(ErrClosed)
 		if s.ID() != "" {
 			ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), shortTimeout)
@@ -95,6 +98,7 @@ func newSession(address string, cfg Config) (*Session, error) {
 	}
 	s := &Session{cfg: cfg, url: address, http: sameOrigin(cfg.HTTP), questions: map[string]*question{}}
 	s.asking = make(chan struct{}, maxAsked)
+	s.capabilities = sync.OnceValues(s.modernCapabilities)
 	s.ctx, s.stop = context.WithCancelCause(context.Background())
 	return s, nil
 }
@@ -212,6 +216,9 @@ func (s *Session) Notify(ctx context.Context, method string, params any) error {
 	ctx, stop := context.WithCancelCause(ctx)
 	defer stop(nil)
 	defer context.AfterFunc(s.ctx, func() { stop(context.Cause(s.ctx)) })()
+	if s.isModern() {
+		return s.notifyModern(ctx, method, raw)
+	}
 	s.trace(TraceEvent{Kind: TracePost, Method: method})
 	return s.send(ctx, jsonrpc.AppendRequest(nil, nil, method, raw))
 }
@@ -289,6 +296,12 @@ func (s *Session) identity() (id, version string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.id, s.version
+}
+
+func (s *Session) isModern() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.modern
 }
 
 func (s *Session) setID(id string) {

@@ -77,6 +77,8 @@ func (p *printer) message(m client.Message) {
 		p.record(record{Type: "message", Method: m.Method, Params: m.Params})
 	case m.Method == "notifications/progress":
 		p.console.progress(progress(m.Params))
+	case m.Method == "notifications/tasks":
+		p.console.progress(taskMessage(m.Params))
 	case m.Method == "notifications/message":
 		p.console.line(logged(m.Params))
 	default:
@@ -98,6 +100,17 @@ func progress(params json.RawMessage) string {
 		text += fmt.Sprintf("/%s (%.0f%%)", strconv.FormatFloat(v.Total, 'f', -1, 64), 100*v.Progress/v.Total)
 	}
 	return strings.TrimSpace(text + " " + v.Message)
+}
+
+// taskMessage is what the server says of a task.
+func taskMessage(params json.RawMessage) string {
+	var v struct {
+		Message string `json:"statusMessage"`
+	}
+	if json.Unmarshal(params, &v) != nil {
+		return string(params)
+	}
+	return v.Message
 }
 
 func logged(params json.RawMessage) string {

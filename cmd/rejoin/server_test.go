@@ -35,24 +35,32 @@ type server struct {
 
 // opened is an app that tells which sessions there are.
 type opened struct {
-	rejoin.App
+	rejoin.ModernApp
 
 	sessions chan *rejoin.Session
 }
 
 func (o opened) Open(r *http.Request, s *rejoin.Session, state []byte) (rejoin.AppSession, error) {
 	o.sessions <- s
-	return o.App.Open(r, s, state)
+	return o.ModernApp.Open(r, s, state)
 }
 
+// serve starts a server of the legacy era, in which calls are polled.
 func serve(t *testing.T) *server {
+	t.Helper()
+	return serveEras(t, rejoin.EraLegacy)
+}
+
+func serveEras(t *testing.T, eras rejoin.Eras) *server {
 	t.Helper()
 	s := &server{t: t, steps: make(chan func(*rejoin.Handle)), ended: make(chan error, 1)}
 	info := rejoin.Info{Name: "test", Version: "1", Capabilities: map[string]any{"tools": struct{}{}}}
 	var err error
-	app := opened{rejoin.NewApp(info, s.answer), make(chan *rejoin.Session, 8)}
+	own := rejoin.NewApp(info, s.answer).(rejoin.ModernApp)
+	app := opened{own, make(chan *rejoin.Session, 8)}
 	s.opened = app.sessions
 	s.Server, err = rejoin.NewServer(app, rejoin.Config{
+		Eras:   eras,
 		Policy: rejoin.Policy{StreamAfter: time.Hour}, // only what the tool says makes a stream: the trace is always the same
 	})
 	require.NoError(t, err)

@@ -1,0 +1,127 @@
+package client
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"maps"
+
+	"github.com/rejoin-mcp/rejoin/internal/jsonrpc"
+)
+
+const (
+	methodCall   = "tools/call"
+	methodGet    = "tasks/get"
+	methodUpdate = "tasks/update"
+	methodCancel = "tasks/cancel"
+
+	// maxRounds bounds how often a server may have a call sent again with answers.
+	maxRounds = 100
+)
+
+// modernCall is what a call of the modern era has beside a Call. Only the call's goroutine uses it, but for task.
+type modernCall struct {
+	method string
+	params map[string]json.RawMessage
+	task   string               // the task's id; "": the call is none (yet). Guarded by Call.mu
+	said   string               // the mark of the task's last message
+	asked  map[string]*question // the task's questions that were passed to OnRequest, by their keys
+}
+
+// newModernCall makes a call that sends a request of the modern era.
+func (s *Session) newModernCall(ctx context.Context, method string, params json.RawMessage) (*Call, error) {
+	members, err := modernMembers(params)
+	if err != nil {
+		return nil, err
+	}
+	c := s.makeCall(ctx, s.nextID())
+	c.modern = &modernCall{method: method, params: members}
+	return c, nil
+}
+
+// runModern sends the request, answers what the server asks, and follows the task that the call may become.
+func (c *Call) runModern() {
+	var err error
+	if c.modern.task == "" {
+		err = c.rounds()
+	}
+	if err == nil && c.modern.task != "" {
+		err = c.followTask()
+	}
+	if cause := context.Cause(c.ctx); cause != nil && !c.ended() {
+		err = cause
+		c.cancelTask(cause)
+	}
+	c.finish(nil, withoutUnsent(err)) // does nothing if the response has come
+}
+
+// rounds sends the request until the server answers it with its result, which ends the call, or with a task.
+//
+// SEP-2322: to an answer with questions, the same request is sent again with a new id and the answers. The server keeps nothing in between.
+func (c *Call) rounds() error {
+	params, id := c.modern.params, c.id
+	for n := 1; n <= maxRounds; n++ {
+		r := modernRequest{id: id, stream: c.id, method: c.modern.method, params: params, logs: true}
+		raw, err := c.s.ask(c.ctx, r, func(m jsonrpc.Message) bool { return c.push(Message{string(m.Method), m.Params}, position{}) })
+		if err != nil {
+			return err
+		}
+		kind, _ := jsonrpc.Field(raw, "resultType")
+		switch name, _ := jsonrpc.Unquote(kind); {
+		case len(kind) == 0, name == "complete":
+			c.finish(raw, nil)
+			return nil
+		case name == "task" && c.modern.method == methodCall:
+			return c.becomeTask(raw)
+		case name == "input_required":
+			if params, err = c.nextRound(raw, n); err != nil {
+				return err
+			}
+		default:
+			return fmt.Errorf("%w: a result whose type is %.40q", ErrProtocol, name)
+		}
+		id = c.s.nextID()
+	}
+	return fmt.Errorf("%w: %d rounds of questions", ErrProtocol, maxRounds)
+}
+
+// nextRound answers the questions of a result, and returns the params for the next request.
+func (c *Call) nextRound(raw []byte, n int) (map[string]json.RawMessage, error) {
+	var r struct {
+		Questions map[string]inputRequest `json:"inputRequests"`
+		State     json.RawMessage         `json:"requestState"`
+	}
+	if err := decodeResult(raw, &r); err != nil {
+		return nil, err
+	}
+	params := maps.Clone(c.modern.params)
+	if !isNull(r.State) {
+		params["requestState"] = r.State
+	}
+	switch {
+	case len(r.Questions) > 0:
+		answers, err := c.answerAll(r.Questions)
+		params["inputResponses"] = object(answers)
+		return params, err
+	case isNull(r.State):
+		return nil, fmt.Errorf("%w: input_required without a question and without a requestState", ErrProtocol)
+	}
+	return params, sleep(c.ctx, jitter(c.s.backoff(n))) // the server is busy
+}
+
+// becomeTask notes the task that the server has made of the call. Its first state is asked for with the first poll.
+func (c *Call) becomeTask(raw []byte) error {
+	t, err := decodeTask(raw)
+	if err != nil {
+		return err
+	}
+	c.mu.Lock()
+	c.modern.task = t.ID
+	c.mu.Unlock()
+	c.stream.retry = t.interval()
+	c.s.trace(TraceEvent{Kind: TraceTask, Stream: c.id, EventID: t.ID, State: t.Status}) // Config.Trace may rely on Token
+	if !c.say(t) {
+		return context.Cause(c.ctx)
+	}
+	return c.stream.wait(c.ctx)
+}
