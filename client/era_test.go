@@ -1,7 +1,6 @@
 package client_test
 
 import (
-	"context"
 	"encoding/json"
 	"io"
 	"net/http"
@@ -13,8 +12,6 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/rejoin-mcp/rejoin"
-	stdadapter "github.com/rejoin-mcp/rejoin/adapters/stdlib"
 	"github.com/rejoin-mcp/rejoin/client"
 )
 
@@ -176,50 +173,6 @@ func TestAnEraThatIsNamedIsTheOnlyOne(t *testing.T) {
 	})
 	_, err := client.Connect(t.Context(), address, client.Config{Era: 9})
 	require.ErrorContains(t, err, "Config.Era")
-}
-
-// served is a real server of both eras, whose tool is f.
-func served(t *testing.T, cfg rejoin.Config, f func(ctx context.Context, h *rejoin.Handle) (any, error)) (*wire, *http.Client) {
-	t.Helper()
-	app := rejoin.NewToolApp(rejoin.Info{Name: "test", Version: "1"}, rejoin.Tool{
-		Name: "größe", Run: func(ctx context.Context, _ *rejoin.Request) (any, error) {
-			return f(ctx, rejoin.HandleFromContext(ctx))
-		},
-	})
-	srv, err := rejoin.NewServer(app, cfg)
-	require.NoError(t, err)
-	t.Cleanup(srv.Close)
-	return serveOn(t, stdadapter.New(srv))
-}
-
-func TestAModernCallOfARealServer(t *testing.T) {
-	bubble(t, func(t *testing.T) {
-		_, hc := served(t, rejoin.Config{Eras: rejoin.EraBoth}, func(ctx context.Context, h *rejoin.Handle) (any, error) {
-			if err := h.Progress(1, 2, "half"); err != nil {
-				return nil, err
-			}
-			return map[string]any{"ok": true}, h.Notify("notifications/message", map[string]any{"level": "debug", "data": "x"})
-		})
-		s := connect(t, hc, client.Config{Era: client.EraModern})
-		call, err := s.Start(t.Context(), "tools/call", map[string]any{"name": "größe", "arguments": map[string]any{"a": 1}, "_meta": map[string]any{"progressToken": 7}})
-		require.NoError(t, err)
-		require.Equal(t, []string{`{"progressToken":7,"progress":1,"total":2,"message":"half"}`, `{"data":"x","level":"debug"}`}, take(call))
-		var result json.RawMessage
-		require.NoError(t, call.Wait(t.Context(), &result))
-		require.Contains(t, string(result), `"ok":true`)
-
-		var list struct{ Tools []struct{ Name string } }
-		require.NoError(t, s.Do(t.Context(), "tools/list", nil, &list))
-		require.Equal(t, "größe", list.Tools[0].Name)
-		require.NoError(t, s.Notify(t.Context(), "notifications/x", map[string]any{"a": 1}))
-		var e *client.Error
-		require.ErrorAs(t, s.Do(t.Context(), "tools/call", map[string]any{"name": "none"}, nil), &e, "the answer that it is in the legacy era")
-		require.Equal(t, rejoin.CodeInvalidParams, e.Code)
-		require.ErrorAs(t, s.Do(t.Context(), "no/such", nil, nil), &e)
-		require.Equal(t, rejoin.CodeMethodNotFound, e.Code)
-		_, err = s.Start(t.Context(), "tools/call", json.RawMessage("[]"))
-		require.ErrorContains(t, err, "client: params: not an object")
-	})
 }
 
 // A refusal is about the form of a request: nothing has run.

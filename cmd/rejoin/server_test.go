@@ -28,8 +28,8 @@ type server struct {
 
 	mu       sync.Mutex
 	requests []*http.Request // all that came
-	gate     chan struct{}   // a GET waits for it
-	refusal  int             // of a GET
+	gate     chan struct{}   // a poll waits for it
+	refusal  int             // of a poll
 	offers   string          // what the server takes for the client's capabilities; "": what it says
 }
 
@@ -61,6 +61,7 @@ func serveEras(t *testing.T, eras rejoin.Eras) *server {
 	s.opened = app.sessions
 	s.Server, err = rejoin.NewServer(app, rejoin.Config{
 		Eras:   eras,
+		Tasks:  rejoin.Tasks{PollInterval: 50 * time.Millisecond},
 		Policy: rejoin.Policy{StreamAfter: time.Hour}, // only what the tool says makes a stream: the trace is always the same
 	})
 	require.NoError(t, err)
@@ -76,10 +77,11 @@ func serveEras(t *testing.T, eras rejoin.Eras) *server {
 		} else {
 			r.Body = io.NopCloser(bytes.NewReader(body))
 		}
-		if gate != nil && r.Method == http.MethodGet {
+		poll := r.Method == http.MethodGet || r.Header.Get("Mcp-Method") == "tasks/get"
+		if gate != nil && poll {
 			<-gate
 		}
-		if refusal != 0 && r.Method == http.MethodGet {
+		if refusal != 0 && poll {
 			http.Error(w, "no", refusal)
 			return
 		}
@@ -94,7 +96,7 @@ func serveEras(t *testing.T, eras rejoin.Eras) *server {
 	return s
 }
 
-// hold keeps GETs waiting until open is called.
+// hold keeps polls waiting until open is called.
 func (s *server) hold() (open func()) {
 	gate := make(chan struct{})
 	s.mu.Lock()
@@ -105,7 +107,7 @@ func (s *server) hold() (open func()) {
 	return open
 }
 
-// refuse answers GETs with that status; 0: no more.
+// refuse answers polls with that status; 0: no more.
 func (s *server) refuse(status int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -1,0 +1,233 @@
+package client_test
+
+import (
+	"context"
+	"encoding/json"
+	"net/http"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/rejoin-mcp/rejoin"
+	stdadapter "github.com/rejoin-mcp/rejoin/adapters/stdlib"
+	"github.com/rejoin-mcp/rejoin/client"
+)
+
+// served is a real server of both eras, whose tool is f.
+func served(t *testing.T, cfg rejoin.Config, f func(ctx context.Context, h *rejoin.Handle) (any, error)) (*wire, *http.Client) {
+	t.Helper()
+	app := rejoin.NewToolApp(rejoin.Info{Name: "test", Version: "1"}, rejoin.Tool{
+		Name: "größe", Run: func(ctx context.Context, _ *rejoin.Request) (any, error) {
+			return f(ctx, rejoin.HandleFromContext(ctx))
+		},
+	})
+	srv, err := rejoin.NewServer(app, cfg)
+	require.NoError(t, err)
+	t.Cleanup(srv.Close)
+	return serveOn(t, stdadapter.New(srv))
+}
+
+func TestAModernCallOfARealServer(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		_, hc := served(t, rejoin.Config{Eras: rejoin.EraBoth}, func(ctx context.Context, h *rejoin.Handle) (any, error) {
+			if err := h.Progress(1, 2, "half"); err != nil {
+				return nil, err
+			}
+			return map[string]any{"ok": true}, h.Notify("notifications/message", map[string]any{"level": "debug", "data": "x"})
+		})
+		s := connect(t, hc, client.Config{Era: client.EraModern})
+		call, err := s.Start(t.Context(), "tools/call", map[string]any{"name": "größe", "arguments": map[string]any{"a": 1}, "_meta": map[string]any{"progressToken": 7}})
+		require.NoError(t, err)
+		require.Equal(t, []string{`{"progressToken":7,"progress":1,"total":2,"message":"half"}`, `{"data":"x","level":"debug"}`}, take(call))
+		var result json.RawMessage
+		require.NoError(t, call.Wait(t.Context(), &result))
+		require.Contains(t, string(result), `"ok":true`)
+
+		var list struct{ Tools []struct{ Name string } }
+		require.NoError(t, s.Do(t.Context(), "tools/list", nil, &list))
+		require.Equal(t, "größe", list.Tools[0].Name)
+		require.NoError(t, s.Notify(t.Context(), "notifications/x", map[string]any{"a": 1}))
+		var e *client.Error
+		require.ErrorAs(t, s.Do(t.Context(), "tools/call", map[string]any{"name": "none"}, nil), &e, "the answer that it is in the legacy era")
+		require.Equal(t, rejoin.CodeInvalidParams, e.Code)
+		require.ErrorAs(t, s.Do(t.Context(), "no/such", nil, nil), &e)
+		require.Equal(t, rejoin.CodeMethodNotFound, e.Code)
+		_, err = s.Start(t.Context(), "tools/call", json.RawMessage("[]"))
+		require.ErrorContains(t, err, "client: params: not an object")
+	})
+}
+
+// slowly is a server of both eras whose call says something each 10 s, five times, and becomes a task after 15 s.
+func slowly(t *testing.T) (*wire, *http.Client) {
+	t.Helper()
+	return served(t, rejoin.Config{Eras: rejoin.EraBoth, Policy: rejoin.Policy{TaskAfter: 15 * time.Second}},
+		func(ctx context.Context, h *rejoin.Handle) (any, error) {
+			for i := range 5 {
+				_ = h.Progress(float64(i), 5, "")
+				select {
+				case <-time.After(10 * time.Second):
+				case <-ctx.Done():
+					return nil, context.Cause(ctx)
+				}
+			}
+			return map[string]any{"ok": true}, nil
+		})
+}
+
+func begin(t *testing.T, s *client.Session) *client.Call {
+	t.Helper()
+	call, err := s.Start(t.Context(), "tools/call", map[string]any{"name": "größe", "_meta": map[string]any{"progressToken": 1}})
+	require.NoError(t, err)
+	return call
+}
+
+// said are the texts of a call's messages, until it ends or so many have come.
+func said(call *client.Call, n int) (texts []string) {
+	for m := range call.Messages() {
+		var p struct {
+			StatusMessage string
+			Progress      json.Number
+		}
+		_ = json.Unmarshal(m.Params, &p)
+		if texts = append(texts, m.Method+" "+p.StatusMessage+string(p.Progress)); len(texts) == n {
+			break
+		}
+	}
+	return texts
+}
+
+func TestALongModernCallLivesThroughItsProxy(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		w, hc := slowly(t)
+		s := connect(t, hc, client.Config{})
+		require.Equal(t, "2026-07-28", s.Version(), "it has tasks")
+		call := begin(t, s)
+		stop := time.AfterFunc(20*time.Second, func() { // whatever is connected is cut from then on
+			w.cut()
+			w.setDown(context.DeadlineExceeded)
+		})
+		defer stop.Stop()
+		defer time.AfterFunc(28*time.Second, func() { w.setDown(nil) }).Stop()
+		require.Equal(t, []string{
+			"notifications/progress 0", "notifications/progress 1", "notifications/tasks 2 of 5", "notifications/tasks 3 of 5", "notifications/tasks 4 of 5",
+		}, said(call, 0))
+		var result json.RawMessage
+		require.NoError(t, call.Wait(t.Context(), &result))
+		require.Contains(t, string(result), `"ok":true`)
+	})
+}
+
+func TestATaskOfARealServerIsResumed(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		w, hc := slowly(t)
+		s, err := client.Connect(t.Context(), address, client.Config{HTTP: hc})
+		require.NoError(t, err)
+		call := begin(t, s)
+		require.Len(t, said(call, 3), 3)
+		token := call.Token()
+		w.cut()
+		s.Leave() // as if it were killed
+		<-time.After(12 * time.Second)
+		again, err := client.Resume(t.Context(), address, token, client.Config{HTTP: hc})
+		require.NoError(t, err)
+		require.Equal(t, []string{"notifications/tasks 3 of 5", "notifications/tasks 4 of 5"}, said(again, 0))
+		require.NoError(t, again.Wait(t.Context(), nil))
+
+		<-time.After(time.Minute)
+		again, err = client.Resume(t.Context(), address, token, client.Config{HTTP: hc})
+		require.NoError(t, err)
+		require.NoError(t, again.Wait(t.Context(), nil), "the result can be had again")
+		<-time.After(time.Hour)
+		again, err = client.Resume(t.Context(), address, token, client.Config{HTTP: hc})
+		require.NoError(t, err)
+		require.ErrorIs(t, again.Wait(t.Context(), nil), client.ErrExpired)
+	})
+}
+
+func TestWhatCancelsAModernCallOfARealServer(t *testing.T) {
+	for name, after := range map[string]time.Duration{"before the task": 5 * time.Second, "in the task": 25 * time.Second} {
+		for how, cancel := range map[string]func(s *client.Session, call *client.Call){
+			"Cancel": func(_ *client.Session, call *client.Call) { call.Cancel("enough") },
+			"Close":  func(s *client.Session, _ *client.Call) { _ = s.Close(context.Background()) },
+		} {
+			t.Run(how+" "+name, func(t *testing.T) {
+				bubble(t, func(t *testing.T) {
+					ended := make(chan error, 1)
+					_, hc := served(t, rejoin.Config{Eras: rejoin.EraBoth, Policy: rejoin.Policy{TaskAfter: 15 * time.Second}},
+						func(ctx context.Context, _ *rejoin.Handle) (any, error) {
+							<-ctx.Done()
+							ended <- context.Cause(ctx)
+							return nil, context.Cause(ctx)
+						})
+					s := connect(t, hc, client.Config{})
+					call := begin(t, s)
+					<-time.After(after)
+					require.Equal(t, after > 15*time.Second, call.Token() != "")
+					begun := time.Now()
+					cancel(s, call)
+					cause := <-ended
+					require.Zero(t, time.Since(begun), "at once")
+					if call.Token() != "" {
+						require.ErrorIs(t, cause, rejoin.ErrCancelled)
+					}
+				})
+			})
+		}
+	}
+}
+
+func TestQuestionsOfATaskOfARealServer(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		_, hc := served(t, rejoin.Config{Eras: rejoin.EraBoth}, func(ctx context.Context, h *rejoin.Handle) (any, error) {
+			var answers []string
+			for range 2 {
+				var answer struct{ Action string }
+				if err := h.Ask(ctx, "elicitation/create", map[string]any{"mode": "form", "message": "?", "requestedSchema": map[string]any{"type": "object"}}, &answer); err != nil {
+					return nil, err
+				}
+				answers = append(answers, answer.Action)
+			}
+			return map[string]any{"answers": answers}, nil
+		})
+		user := &handler{}
+		s := connect(t, hc, client.Config{OnRequest: user.on, Capabilities: map[string]any{"elicitation": struct{}{}}})
+		call := begin(t, s)
+		var result json.RawMessage
+		require.NoError(t, call.Wait(t.Context(), &result))
+		require.Contains(t, string(result), `["accept","accept"]`)
+		require.Len(t, user.asked, 2)
+
+		s = connect(t, hc, client.Config{Capabilities: map[string]any{"elicitation": struct{}{}}})
+		var e *client.Error
+		require.ErrorAs(t, begin(t, s).Wait(t.Context(), nil), &e, "a server is not offered what nobody answers")
+	})
+}
+
+// A server that stops tells the tasks' clients so.
+func TestAServerThatStopsEndsItsTasks(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		app := rejoin.NewToolApp(rejoin.Info{Name: "test", Version: "1"}, rejoin.Tool{
+			Name: "größe", Run: func(ctx context.Context, _ *rejoin.Request) (any, error) {
+				_ = rejoin.HandleFromContext(ctx).CloseStream(0)
+				<-ctx.Done()
+				return nil, context.Cause(ctx)
+			},
+		})
+		srv, err := rejoin.NewServer(app, rejoin.Config{Eras: rejoin.EraBoth})
+		require.NoError(t, err)
+		hc := serve(t, stdadapter.New(srv))
+		s := connect(t, hc, client.Config{})
+		call := begin(t, s)
+		synctest.Wait()
+		require.NotEmpty(t, call.Token(), "the tool has made it a task")
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		require.Error(t, srv.Drain(ctx))
+		var e *client.Error
+		require.ErrorAs(t, call.Wait(t.Context(), nil), &e)
+		require.Equal(t, rejoin.ReasonShutdown, e.Reason())
+		srv.Close()
+	})
+}
