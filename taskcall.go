@@ -33,7 +33,9 @@ type taskCall struct {
 
 	mu      sync.Mutex
 	cfg     core.TaskConfig // for the task that is not made yet; MaxRuntime counts from the beginning of the call
-	message string          // of the progress so far
+	message string          // the last progress that Handle.Progress has reported
+	// progress is the params of the last progress notification, if the app has sent one after that.
+	progress []byte
 
 	task      atomic.Pointer[engine.Task]
 	questions atomic.Uint64 // asked by Handle.Ask
@@ -55,7 +57,23 @@ func newTaskCall(c *modernCall, r *http.Request, body []byte, p Policy) *taskCal
 func (t *taskCall) begin(ctx context.Context, cancel context.CancelCauseFunc, client context.Context, plan *modernPlan) *respond.Leave {
 	t.ctx, t.cancel, t.client, t.handler, t.request = ctx, cancel, client, plan.handler, plan.request
 	t.watchClient()
-	return &respond.Leave{After: plan.after, Asked: t.asked, Answer: t.makeTask, Failed: func() { t.task.Load().Discard() }}
+	return &respond.Leave{After: plan.after, Asked: t.asked, Seen: t.saw, Answer: t.makeTask, Failed: func() { t.task.Load().Discard() }}
+}
+
+// saw remembers the progress that the client was told of, for a task that is made later.
+func (t *taskCall) saw(m *jsonrpc.Message) {
+	if string(m.Method) == "notifications/progress" {
+		t.mu.Lock()
+		t.progress = m.Params
+		t.mu.Unlock()
+	}
+}
+
+// reported is saw for Handle.Progress, which the client may not be told of.
+func (t *taskCall) reported(text string) {
+	t.mu.Lock()
+	t.message, t.progress = text, nil
+	t.mu.Unlock()
 }
 
 // watchClient ends the call when the client disconnects (cancellation, "HTTP", 2026-07-28).
@@ -73,6 +91,9 @@ func (t *taskCall) makeTask() ([]byte, *respond.Collector) {
 	}
 	t.mu.Lock()
 	cfg, message := t.cfg, t.message
+	if t.progress != nil {
+		message = progressOf(t.progress)
+	}
 	t.mu.Unlock()
 	if cfg.MaxRuntime > 0 {
 		cfg.MaxRuntime = max(cfg.MaxRuntime-time.Since(t.started), 1)
@@ -88,6 +109,9 @@ func (t *taskCall) makeTask() ([]byte, *respond.Collector) {
 		task.Note(message)
 	}
 	t.task.Store(task)
+	if srv.modernCtx.Err() != nil { // Close may not have seen it
+		task.Stop()
+	}
 	view, _ := task.View()
 	answer := jsonrpc.AppendResult(nil, t.call.id, srv.appendTask(nil, "task", &view))
 	return answer, t.collector(t.returned)

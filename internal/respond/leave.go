@@ -13,6 +13,8 @@ type Leave struct {
 	ID    []byte          // of the request: when its response has come, it is too late
 	After time.Duration   // leave when the request has run for so long; not positive: only when asked
 	Asked <-chan struct{} // receives: leave now
+	// Seen is called for each notification that the handler sends in a stream before the Relay has left. The message may be kept.
+	Seen func(m *jsonrpc.Message)
 	// Answer makes the response that the client gets instead, and what takes the rest of the handler's. Nil: the client stays.
 	Answer func() ([]byte, *Collector)
 	// Failed is called after Answer if the client could not be written to. The Relay has not left then.
@@ -59,8 +61,13 @@ func (l *leaving) note(stream bool, data []byte) {
 	responded := !stream
 	if stream {
 		err := l.events.Write(data, func(message []byte) {
-			m, err := jsonrpc.Parse(message, maxDepth)
-			responded = responded || err == nil && (m.Kind == jsonrpc.Result || m.Kind == jsonrpc.Failure)
+			switch m, err := jsonrpc.Parse(message, maxDepth); {
+			case err != nil:
+			case m.Kind == jsonrpc.Notification:
+				l.cfg.Seen(&m)
+			case m.Kind == jsonrpc.Result, m.Kind == jsonrpc.Failure:
+				responded = true
+			}
 		})
 		responded = responded || err != nil
 	}
@@ -92,7 +99,7 @@ func (r *Relay) leave() bool {
 	case r.headed:
 		err = r.send(sse.AppendEvent(nil, nil, answer))
 		to.headed, to.stream = !r.own.begun || r.own.headed, r.own.stream || !r.own.begun
-	case r.cfg.JSON:
+	case r.cfg.JSON, !r.cfg.Stream:
 		err = r.sent(r.out.JSON(http.StatusOK, answer))
 	default:
 		err = r.sendOwn(answer)
