@@ -81,7 +81,7 @@ func Resume(ctx context.Context, url, token string, cfg Config) (*Call, error) {
 	c.stream.at = position{1, t.Cursor}
 	c.queue.at = c.stream.at
 	if t.Task != "" {
-		c.modern = &modernCall{method: methodCall, task: t.Task, said: t.Cursor}
+		c.modern = &modernCall{method: methodCall, task: t.Task, last: t.Cursor}
 	}
 	s.spawn(func() {
 		c.run()

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"log/slog"
 	"net/http"
 	"sync"
 	"testing"
@@ -215,7 +216,7 @@ func TestQuestionsThatNobodyAnswers(t *testing.T) {
 							h.answer(w, `{"content":[]}`)
 						}
 					}
-					_, _, call := playTask(t, server, client.Config{OnRequest: test.on})
+					_, _, call := playTask(t, server, client.Config{OnRequest: test.on, Logger: slog.New(slog.DiscardHandler)})
 					err := call.Wait(t.Context(), nil)
 					sent := append(server.hits("tasks/update"), server.hits("tools/call")[1:]...)
 					if test.want != "" {

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"maps"
+	"strconv"
 
 	"github.com/rejoin-mcp/rejoin/internal/jsonrpc"
 )
@@ -24,7 +25,7 @@ type modernCall struct {
 	method string
 	params map[string]json.RawMessage
 	task   string               // the task's id; "": the call is none (yet). Guarded by Call.mu
-	said   string               // the mark of the task's last message
+	last   string               // the mark of what was said last
 	asked  map[string]*question // the task's questions that were passed to OnRequest, by their keys
 }
 
@@ -62,7 +63,7 @@ func (c *Call) rounds() error {
 	params, id := c.modern.params, c.id
 	for n := 1; n <= maxRounds; n++ {
 		r := modernRequest{id: id, stream: c.id, method: c.modern.method, params: params, logs: true}
-		raw, err := c.s.ask(c.ctx, r, func(m jsonrpc.Message) bool { return c.push(Message{string(m.Method), m.Params}, position{}) })
+		raw, err := c.s.ask(c.ctx, r, c.noted)
 		if err != nil {
 			return err
 		}
@@ -83,6 +84,32 @@ func (c *Call) rounds() error {
 		id = c.s.nextID()
 	}
 	return fmt.Errorf("%w: %d rounds of questions", ErrProtocol, maxRounds)
+}
+
+// noted makes a message of a notification on the call's stream. A task says the newest progress again, so that is remembered as said.
+func (c *Call) noted(m jsonrpc.Message) bool {
+	if string(m.Method) == "notifications/progress" {
+		c.said(progressText(m.Params))
+	}
+	return c.push(Message{string(m.Method), m.Params}, c.stream.at)
+}
+
+// progressText is what servers that have no other place for it say of a progress in a task: the message, or without one the numbers.
+func progressText(params []byte) string {
+	var p struct {
+		Progress float64 `json:"progress"`
+		Total    float64 `json:"total"`
+		Message  string  `json:"message"`
+	}
+	_ = json.Unmarshal(params, &p) // what is missing stays empty
+	number := func(v float64) string { return strconv.FormatFloat(v, 'f', -1, 64) }
+	switch {
+	case p.Message != "":
+		return p.Message
+	case p.Total != 0:
+		return number(p.Progress) + " of " + number(p.Total)
+	}
+	return number(p.Progress)
 }
 
 // nextRound answers the questions of a result, and returns the params for the next request.

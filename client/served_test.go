@@ -3,6 +3,7 @@ package client_test
 import (
 	"context"
 	"encoding/json"
+	"log/slog"
 	"net/http"
 	"testing"
 	"testing/synctest"
@@ -23,6 +24,7 @@ func served(t *testing.T, cfg rejoin.Config, f func(ctx context.Context, h *rejo
 			return f(ctx, rejoin.HandleFromContext(ctx))
 		},
 	})
+	cfg.Logger = slog.New(slog.DiscardHandler)
 	srv, err := rejoin.NewServer(app, cfg)
 	require.NoError(t, err)
 	t.Cleanup(srv.Close)
@@ -104,12 +106,12 @@ func TestALongModernCallLivesThroughItsProxy(t *testing.T) {
 		s := connect(t, hc, client.Config{})
 		require.Equal(t, "2026-07-28", s.Version(), "it has tasks")
 		call := begin(t, s)
-		stop := time.AfterFunc(20*time.Second, func() { // whatever is connected is cut from then on
+		stop := time.AfterFunc(24*time.Second, func() { // whatever is connected is cut from then on
 			w.cut()
 			w.setDown(context.DeadlineExceeded)
 		})
 		defer stop.Stop()
-		defer time.AfterFunc(28*time.Second, func() { w.setDown(nil) }).Stop()
+		defer time.AfterFunc(31*time.Second, func() { w.setDown(nil) }).Stop()
 		require.Equal(t, []string{
 			"notifications/progress 0", "notifications/progress 1", "notifications/tasks 2 of 5", "notifications/tasks 3 of 5", "notifications/tasks 4 of 5",
 		}, said(call, 0))

@@ -104,21 +104,26 @@ func (c *Call) taken(t task) (ended bool, err error) {
 // say makes a message of what the server says about the task, if it is new. The task's id is not in it: it is a secret. It returns false if
 // the call has ended.
 func (c *Call) say(t task) bool {
-	if t.Message == "" {
+	if t.Message == "" || !c.said(t.Message) {
 		return true
 	}
-	sum := sha256.Sum256([]byte(t.Message))
-	mark := hex.EncodeToString(sum[:8])
-	if mark == c.modern.said {
-		return true
-	}
-	c.modern.said = mark
 	params := map[string]json.RawMessage{"status": text(t.Status), "statusMessage": text(t.Message)}
 	if t.Updated != "" {
 		params["lastUpdatedAt"] = text(t.Updated)
 	}
-	c.stream.at = position{c.stream.at.n + 1, mark}
 	return c.push(Message{"notifications/tasks", object(params)}, c.stream.at)
+}
+
+// said moves the call's position to a text that the server has said, and reports whether it is another than the one before.
+func (c *Call) said(text string) bool {
+	sum := sha256.Sum256([]byte(text))
+	mark := hex.EncodeToString(sum[:8])
+	if mark == c.modern.last {
+		return false
+	}
+	c.modern.last = mark
+	c.stream.at = position{c.stream.at.n + 1, mark}
+	return true
 }
 
 // cancelTask asks the server to stop the task, unless the call was left to its token. A call that is no task yet was cancelled when its
