@@ -68,14 +68,17 @@ func TestAutoChoosesTheEraInWhichLongCallsLive(t *testing.T) {
 		tasks  = `{"resultType":"complete","supportedVersions":["2026-07-28","2025-11-25"],
 			"capabilities":{"extensions":{"io.modelcontextprotocol/tasks":{}}}}`
 		noVersion = `{"code":-32022,"message":"no","data":{"supported":["2026-07-28"]}}`
+		noLegacy  = `{"code":-32022,"message":"no","data":{"supported":["2025-11-25"]}}`
 	)
 	for name, test := range map[string]struct {
 		server *eras
 		want   string // version
 		seen   string
 	}{
-		"both eras, with tasks":    {&eras{status: 200, discover: result(tasks)}, "2026-07-28", "POST server/discover"},
-		"both eras, without tasks": {&eras{status: 200, discover: result(both)}, "2025-11-25", "POST server/discover,POST initialize,POST notifications/initialized"},
+		"both eras, with tasks": {&eras{status: 200, discover: result(tasks)}, "2026-07-28", "POST server/discover"},
+		"both eras, without tasks": {
+			&eras{status: 200, discover: result(both)}, "2025-11-25", "POST server/discover,POST initialize,POST notifications/initialized",
+		},
 		"tasks that are no object": {
 			&eras{status: 200, discover: result(strings.Replace(tasks, "{}", "null", 1))}, "2025-11-25", "",
 		},
@@ -88,7 +91,7 @@ func TestAutoChoosesTheEraInWhichLongCallsLive(t *testing.T) {
 		"legacy, 404":                   {&eras{status: 404, discover: failure(`{"code":-32601,"message":"no"}`)}, "2025-11-25", ""},
 		"legacy, 200 and -32601":        {&eras{status: 200, discover: failure(`{"code":-32601,"message":"no"}`)}, "2025-11-25", ""},
 		"legacy, 405":                   {&eras{status: 405, discover: "no"}, "2025-11-25", ""},
-		"legacy, -32022":                {&eras{status: 400, discover: failure(`{"code":-32022,"message":"no","data":{"supported":["2025-11-25"]}}`)}, "2025-11-25", ""},
+		"legacy, -32022":                {&eras{status: 400, discover: failure(noLegacy)}, "2025-11-25", ""},
 		"legacy, 202":                   {&eras{status: 202, discover: " "}, "2025-11-25", ""},
 		"legacy, 500":                   {&eras{status: 500, discover: "oops"}, "2025-11-25", ""},
 		"legacy, which answers nothing": {&eras{}, "2025-11-25", ""},
@@ -147,8 +150,12 @@ func TestAnEraThatIsNamedIsTheOnlyOne(t *testing.T) {
 		server  *eras
 		offered []string
 	}{
-		"another version":    {&eras{status: 200, discover: `{"jsonrpc":"2.0","id":%s,"result":{"supportedVersions":["2099-01-01"]}}`}, []string{"2099-01-01"}},
-		"-32022":             {&eras{status: 400, discover: `{"jsonrpc":"2.0","id":%s,"error":{"code":-32022,"message":"no","data":{"supported":["2025-11-25"]}}}`}, []string{"2025-11-25"}},
+		"another version": {&eras{
+			status: 200, discover: `{"jsonrpc":"2.0","id":%s,"result":{"supportedVersions":["2099-01-01"]}}`,
+		}, []string{"2099-01-01"}},
+		"-32022": {&eras{
+			status: 400, discover: `{"jsonrpc":"2.0","id":%s,"error":{"code":-32022,"message":"no","data":{"supported":["2025-11-25"]}}}`,
+		}, []string{"2025-11-25"}},
 		"a legacy server":    {&eras{status: 400, discover: `{"jsonrpc":"2.0","id":%s,"error":{"code":-32600,"message":"no session"}}`}, nil},
 		"one without POST":   {&eras{status: 405, discover: "no"}, nil},
 		"an unknown method":  {&eras{status: 200, discover: `{"jsonrpc":"2.0","id":%s,"error":{"code":-32601,"message":"no"}}`}, nil},
@@ -195,7 +202,8 @@ func TestListenSubscribesInTheModernEra(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		const changed = `{"jsonrpc":"2.0","method":"notifications/tools/list_changed","params":{"n":%d}}`
 		agree := func(h request) string {
-			return "data: " + `{"jsonrpc":"2.0","method":"notifications/subscriptions/acknowledged","params":{"_meta":{"io.modelcontextprotocol/subscriptionId":` + h.id + `},"notifications":{}}}` + "\n\n"
+			return "data: " + `{"jsonrpc":"2.0","method":"notifications/subscriptions/acknowledged","params":{` +
+				`"_meta":{"io.modelcontextprotocol/subscriptionId":` + h.id + `},"notifications":{}}}` + "\n\n"
 		}
 		event := func(n string) string { return "data: " + strings.Replace(changed, "%d", n, 1) + "\n\n" }
 		server := &tasking{t: t, on: on{"subscriptions/listen": func(w http.ResponseWriter, h request, n int) {
@@ -221,7 +229,8 @@ func TestListenSubscribesInTheModernEra(t *testing.T) {
 			}
 		}
 		require.Equal(t, []string{`{"n":1}`, `{"n":2}`, `{"n":3}`}, got)
-		require.JSONEq(t, `{"toolsListChanged":true,"promptsListChanged":true,"resourcesListChanged":true}`, string(server.hits("subscriptions/listen")[0].params["notifications"]))
+		require.JSONEq(t, `{"toolsListChanged":true,"promptsListChanged":true,"resourcesListChanged":true}`,
+			string(server.hits("subscriptions/listen")[0].params["notifications"]))
 		synctest.Wait()
 	})
 }

@@ -300,15 +300,3 @@ func (s *Session) notifyModern(ctx context.Context, method string, params json.R
 	}
 	return nil
 }
-
-// modernMembers are the members of params.
-func modernMembers(params json.RawMessage) (map[string]json.RawMessage, error) {
-	members := map[string]json.RawMessage{}
-	if len(params) == 0 {
-		return members, nil
-	}
-	if err := json.Unmarshal(params, &members); err != nil || members == nil {
-		return nil, errors.New("client: params: not an object")
-	}
-	return members, nil
-}

@@ -40,7 +40,9 @@ func TestAModernCallOfARealServer(t *testing.T) {
 			return map[string]any{"ok": true}, h.Notify("notifications/message", map[string]any{"level": "debug", "data": "x"})
 		})
 		s := connect(t, hc, client.Config{Era: client.EraModern})
-		call, err := s.Start(t.Context(), "tools/call", map[string]any{"name": "größe", "arguments": map[string]any{"a": 1}, "_meta": map[string]any{"progressToken": 7}})
+		call, err := s.Start(t.Context(), "tools/call", map[string]any{
+			"name": "größe", "arguments": map[string]any{"a": 1}, "_meta": map[string]any{"progressToken": 7},
+		})
 		require.NoError(t, err)
 		require.Equal(t, []string{`{"progressToken":7,"progress":1,"total":2,"message":"half"}`, `{"data":"x","level":"debug"}`}, take(call))
 		var result json.RawMessage
@@ -186,7 +188,8 @@ func TestQuestionsOfATaskOfARealServer(t *testing.T) {
 			var answers []string
 			for range 2 {
 				var answer struct{ Action string }
-				if err := h.Ask(ctx, "elicitation/create", map[string]any{"mode": "form", "message": "?", "requestedSchema": map[string]any{"type": "object"}}, &answer); err != nil {
+				form := map[string]any{"mode": "form", "message": "?", "requestedSchema": map[string]any{"type": "object"}}
+				if err := h.Ask(ctx, "elicitation/create", form, &answer); err != nil {
 					return nil, err
 				}
 				answers = append(answers, answer.Action)
