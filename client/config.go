@@ -46,7 +46,7 @@ type Config struct {
 	// for one wait. After polls that bring an event id and no message the wait grows from 10 ms, which is the least, up to Backoff. Each
 	// wait is up to a fifth longer, at random. Default to 1 s and 30 s (or Backoff, if that is more).
 	Backoff, BackoffMax time.Duration
-	// Attempts is how many attempts in a row may bring nothing before a stream is given up. Such an attempt gets no connection, a transient
+	// Attempts is how many attempts in a row may bring nothing before a stream or a task is given up. Such an attempt gets no connection, a transient
 	// refusal (408, 409, 425, 429, 5xx but 501 and 505), or an answer that ends without a new event id and without a message. An answer that the
 	// server held for BackoffMax, or until IdleTimeout, does not count: a call may be silent for hours. Defaults to 10.
 	Attempts int
@@ -65,7 +65,7 @@ type Config struct {
 	// slog.Default().
 	Logger *slog.Logger
 	// Trace, if set, is called for everything on the wire, in the order in which it happens on each stream, from several goroutines. It
-	// must not block. When it is called with TracePrimer, Call.Token has that event id already.
+	// must not block. When it is called with TracePrimer or TraceTask, Call.Token has that id already.
 	Trace func(TraceEvent)
 }
 

@@ -108,6 +108,9 @@ func (c *Call) askedInTask(t task) error {
 		if m.asked[key] != nil {
 			continue
 		}
+		if len(m.asked) == maxKeys {
+			return fmt.Errorf("%w: %d questions of a task", ErrProtocol, maxKeys)
+		}
 		ctx, cancel := context.WithCancel(c.ctx)
 		m.asked[key] = &question{cancel: cancel}
 		if !c.s.inTurn(ctx, new(sync.WaitGroup), func() {

@@ -32,6 +32,7 @@ type modernRequest struct {
 	stream string // the id of the call that it belongs to, for traces
 	method string
 	params map[string]json.RawMessage
+	header http.Header       // more header fields
 	logs   bool              // log messages are wanted, unless params name a level
 	idle   time.Duration     // how long the answer may bring no byte; 0: as long as it likes
 	head   func(http.Header) // nil: nobody wants the header of the answer
@@ -48,7 +49,9 @@ func (s *Session) ask(ctx context.Context, r modernRequest, note func(jsonrpc.Me
 	}
 	s.trace(TraceEvent{Kind: TracePost, Stream: r.stream, Method: r.method})
 	body := jsonrpc.AppendRequest(nil, []byte(r.id), r.method, params)
-	a, err := s.exchange(ctx, http.MethodPost, acceptBoth, body, modernHeader(r.method, r.params))
+	header := modernHeader(r.method, r.params)
+	maps.Copy(header, r.header)
+	a, err := s.exchange(ctx, http.MethodPost, acceptBoth, body, header)
 	if err != nil {
 		s.trace(TraceEvent{Kind: TraceEnd, Stream: r.stream, Err: err})
 		return nil, lost(ctx, err)

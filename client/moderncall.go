@@ -16,8 +16,9 @@ const (
 	methodUpdate = "tasks/update"
 	methodCancel = "tasks/cancel"
 
-	// maxRounds bounds how often a server may have a call sent again with answers.
+	// maxRounds bounds how often a server may have a call sent again, and maxKeys how many questions a task may ask.
 	maxRounds = 100
+	maxKeys   = 10_000
 )
 
 // modernCall is what a call of the modern era has beside a Call. Only the call's goroutine uses it, but for task.
@@ -63,7 +64,14 @@ func (c *Call) rounds() error {
 	params, id := c.modern.params, c.id
 	for n := 1; n <= maxRounds; n++ {
 		r := modernRequest{id: id, stream: c.id, method: c.modern.method, params: params, logs: true}
+		if r.method == methodCall {
+			r.header = c.s.argumentHeaders(params)
+		}
 		raw, err := c.s.ask(c.ctx, r, c.noted)
+		if c.s.learnHeaders(c.ctx, c, err) {
+			id = c.s.nextID()
+			continue
+		}
 		if err != nil {
 			return err
 		}

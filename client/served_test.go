@@ -236,3 +236,48 @@ func TestAServerThatStopsEndsItsTasks(t *testing.T) {
 		srv.Close()
 	})
 }
+
+// A tool may want arguments repeated in header fields. The client learns which when it is refused, and from then on sends them.
+func TestArgumentsAreRepeatedInTheHeader(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		app := rejoin.NewToolApp(rejoin.Info{Name: "test", Version: "1"}, rejoin.Tool{
+			Name: "book", InputSchema: json.RawMessage(`{"type":"object","properties":{
+				"city":{"type":"string","x-mcp-header":"City"},"plain":{"type":"string"},"none":{"type":"string","x-mcp-header":"None"},
+				"deep":{"type":"object","properties":{"n":{"type":"integer","x-mcp-header":"count"}}},"on":{"type":"boolean","x-mcp-header":"On"}}}`),
+			Run: func(context.Context, *rejoin.Request) (any, error) { return "booked", nil },
+		})
+		srv, err := rejoin.NewServer(app, rejoin.Config{Eras: rejoin.EraBoth})
+		require.NoError(t, err)
+		t.Cleanup(srv.Close)
+		var posts []string
+		h := stdadapter.New(srv)
+		s := connect(t, serve(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			posts = append(posts, r.Header.Get("Mcp-Method"))
+			h.ServeHTTP(w, r)
+		})), client.Config{})
+		for range 2 {
+			require.NoError(t, s.Do(t.Context(), "tools/call", map[string]any{"name": "book", "arguments": map[string]any{
+				"city": "Köln", "plain": "x", "deep": map[string]any{"n": 1234567890123}, "on": true,
+			}}, nil))
+		}
+		require.Equal(t, []string{"server/discover", "tools/call", "tools/list", "tools/call", "tools/call"}, posts)
+	})
+}
+
+// A refusal that no header field of an argument explains is what it is.
+func TestARefusedHeaderIsLookedUpOnce(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		server := &tasking{on: on{
+			"tools/call": func(w http.ResponseWriter, h request, n int) { h.refuse(w, 400, -32020) },
+			"tools/list": func(w http.ResponseWriter, h request, n int) {
+				h.answer(w, `{"tools":[{"name":"x","inputSchema":{"properties":{"a":{"x-mcp-header":"A\r\nB"},"b":{"x-mcp-header":"B"},"c":true}}}],"nextCursor":"more"}`)
+			},
+		}}
+		_, _, call := playTask(t, server, client.Config{})
+		var e *client.StatusError
+		require.ErrorAs(t, call.Wait(t.Context(), nil), &e)
+		require.Equal(t, -32020, e.Err.Code)
+		require.Len(t, server.hits("tools/call"), 2)
+		require.Len(t, server.hits("tools/list"), 2)
+	})
+}

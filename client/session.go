@@ -47,8 +47,9 @@ type Session struct {
 	mu        sync.Mutex
 	id        string // a secret
 	version   string
-	modern    bool                 // the version is one of the modern era; constant after Connect
-	questions map[string]*question // by the server's id
+	modern    bool                        // the version is one of the modern era; constant after Connect
+	questions map[string]*question        // by the server's id
+	repeated  map[string][]argumentHeader // by the name of a tool
 }
 
 // Connect begins a session in the era of cfg. In the legacy era it initializes: it asks for version 2025-11-25, and also accepts 2025-06-18 and

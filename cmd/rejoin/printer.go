@@ -78,7 +78,7 @@ func (p *printer) message(m client.Message) {
 	case m.Method == "notifications/progress":
 		p.console.progress(progress(m.Params))
 	case m.Method == "notifications/tasks":
-		p.console.progress(taskMessage(m.Params))
+		p.task(m.Params)
 	case m.Method == "notifications/message":
 		p.console.line(logged(m.Params))
 	default:
@@ -102,15 +102,18 @@ func progress(params json.RawMessage) string {
 	return strings.TrimSpace(text + " " + v.Message)
 }
 
-// taskMessage is what the server says of a task.
-func taskMessage(params json.RawMessage) string {
+// task prints what the server says of a task. Why one has failed or was cancelled is no progress.
+func (p *printer) task(params json.RawMessage) {
 	var v struct {
+		Status  string `json:"status"`
 		Message string `json:"statusMessage"`
 	}
-	if json.Unmarshal(params, &v) != nil {
-		return string(params)
+	_ = json.Unmarshal(params, &v) // package client has made it
+	if v.Status == "failed" || v.Status == "cancelled" {
+		p.console.line("rejoin: the task has ended (" + v.Status + "): " + v.Message)
+		return
 	}
-	return v.Message
+	p.console.progress(v.Message)
 }
 
 func logged(params json.RawMessage) string {
