@@ -31,6 +31,20 @@ func isModern(m *jsonrpc.Message) bool {
 	return modern
 }
 
+// refusesProbe reports whether m is a probe that is answered as with EraLegacy, so that its client falls back to the legacy era and polls there:
+// see EraDefault. Anything but a probe is served: no client falls back when one of its calls is refused.
+func (srv *Server) refusesProbe(r *http.Request, m *jsonrpc.Message) bool {
+	return srv.cfg.Eras == EraDefault && m.Kind == jsonrpc.Request && string(m.Method) == "server/discover" &&
+		!declaresTasks(m) && srv.canPoll(probingClient(r, m))
+}
+
+// probingClient is the client of a probe as it would be in a session, of the newest version that has sessions.
+func probingClient(r *http.Request, m *jsonrpc.Message) ClientInfo {
+	c := modernClient(r.Header, m)
+	c.Protocol = core.Versions[0].Name
+	return c
+}
+
 // checkModern refuses a request whose version, in the header or else in the body, cannot be a version of the modern era. The refusal has the
 // form that the modern era prescribes. The app's handler decides whether it speaks a version that can be one.
 func (srv *Server) checkModern(version string, declared []byte) *refusal {
@@ -149,7 +163,7 @@ func (srv *Server) runModern(w http.ResponseWriter, r *http.Request, c *modernCa
 	srv.liftModernLimits(r, out, plan)
 	if plan.task != nil {
 		defer plan.task.makeAfter(plan.after)()
-		defer plan.task.unwatchClient()
+		defer plan.task.leave()
 	}
 	stopped := context.AfterFunc(ends, func() { cancel(ErrShutdown) })
 	var overran *time.Timer

@@ -15,7 +15,7 @@ import (
 )
 
 // taskCall is a tools/call of the modern era that may become a task. Until then it ends with its request. Afterwards the app's handler runs on, and
-// what it writes goes to the task. It implements engine.TaskHost and respond.Leaver.
+// what it writes goes to the task. It implements engine.TaskCall and respond.Leaver.
 type taskCall struct {
 	call      *modernCall
 	principal string
@@ -44,7 +44,7 @@ type taskCall struct {
 }
 
 var (
-	_ engine.TaskHost = (*taskCall)(nil)
+	_ engine.TaskCall = (*taskCall)(nil)
 	_ respond.Leaver  = (*taskCall)(nil)
 )
 
@@ -75,8 +75,11 @@ func (t *taskCall) watchClient() {
 	t.unwatch = context.AfterFunc(t.client, func() { t.cancel(context.Cause(t.client)) })
 }
 
-// unwatchClient is called when the request was answered.
-func (t *taskCall) unwatchClient() { t.unwatch() }
+// leave is called when the request was answered. Nothing of it is kept.
+func (t *taskCall) leave() {
+	t.unwatch()
+	t.unwatch, t.client = nil, nil
+}
 
 // Asked implements respond.Leaver.
 func (t *taskCall) Asked() <-chan struct{} { return t.asked }
@@ -134,7 +137,7 @@ func (t *taskCall) start() (task *engine.Task, message string) {
 	if cfg.MaxRuntime > 0 {
 		cfg.MaxRuntime = max(cfg.MaxRuntime-time.Since(t.started), 1)
 	}
-	task = t.call.srv.tasks.Start(t, t.principal, cfg)
+	task = t.call.srv.tasks.Start((*taskHost)(t.call.srv), t, t.principal, cfg)
 	t.task.Store(task)
 	return task, message
 }
@@ -187,26 +190,10 @@ func (t *taskCall) askForTask() {
 	}
 }
 
-// Cancel ends the call: it implements engine.TaskHost.
+// Cancel ends the call: it implements engine.TaskCall.
 func (t *taskCall) Cancel(why core.Reason) { t.cancel(causeOf(why)) }
 
-// Failure returns an error response: it implements engine.TaskHost.
-func (t *taskCall) Failure(why core.Reason) []byte {
-	f := failure(why)
-	return jsonrpc.AppendError(nil, t.call.id, f.Code, f.Message, f.Data)
-}
-
-// Report logs what an operator should know: it implements engine.TaskHost.
-func (t *taskCall) Report(e engine.Event) {
-	switch e.Kind {
-	case engine.StoreFailed:
-		t.call.srv.logTaskStoreFailed(e.Err)
-	case engine.Panicked:
-		t.call.srv.logPanic(e.Where, e.Value, e.Stack)
-	}
-}
-
-// Resume runs the handler again, with the client's answers: it implements engine.TaskHost. SDKs keep nothing of a call that has asked, so it
+// Resume runs the handler again, with the client's answers: it implements engine.TaskCall. SDKs keep nothing of a call that has asked, so it
 // runs from its beginning (multi round-trip requests, SEP-2322).
 func (t *taskCall) Resume(answers map[string][]byte) {
 	own := make(map[string]json.RawMessage, len(answers))
@@ -231,4 +218,25 @@ func (t *taskCall) runAgain(answers map[string]json.RawMessage) {
 // fail ends the task with an error.
 func (t *taskCall) fail(e *Error) {
 	t.made().End(core.TaskFailed, shorten(e.Message), errorMessage(t.call, t.call.id, e))
+}
+
+// taskHost is a Server as its tasks see it: it implements engine.TaskHost.
+type taskHost Server
+
+var _ engine.TaskHost = (*taskHost)(nil)
+
+// Failure returns an error response.
+func (h *taskHost) Failure(why core.Reason) []byte {
+	f := failure(why)
+	return jsonrpc.AppendError(nil, nil, f.Code, f.Message, f.Data)
+}
+
+// Report logs what an operator should know.
+func (h *taskHost) Report(e engine.Event) {
+	switch e.Kind {
+	case engine.StoreFailed:
+		(*Server)(h).logTaskStoreFailed(e.Err)
+	case engine.Panicked:
+		(*Server)(h).logPanic(e.Where, e.Value, e.Stack)
+	}
 }

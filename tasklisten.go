@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"slices"
 	"sync"
+	"time"
 
 	"github.com/rejoin-mcp/rejoin/core"
 	"github.com/rejoin-mcp/rejoin/internal/engine"
@@ -25,7 +26,8 @@ type taskListen struct {
 	call    *modernCall
 	tasks   []*engine.Task
 	watcher *engine.TaskWatcher
-	acked   chan struct{} // closed when the acknowledgement was written
+	unread  []*engine.Task // whose result the store has failed to return
+	acked   chan struct{}  // closed when the acknowledgement was written
 	ack     sync.Once
 }
 
@@ -84,33 +86,43 @@ func (l *taskListen) run() {
 	case <-ctx.Done():
 		return
 	}
+	var retry <-chan time.Time
 	for {
 		for t := l.watcher.Next(); t != nil; t = l.watcher.Next() {
-			if !l.show(t) {
+			switch l.show(t) {
+			case core.NoReason, core.Unknown: // unknown: it has expired, and a tasks/get says so
+			case core.StoreFailed:
+				l.unread = append(l.unread, t)
+				retry = time.After(l.srv.cfg.Tasks.PollInterval)
+			default:
 				return
 			}
 		}
 		select {
 		case <-l.watcher.Changed():
+		case <-retry:
+			for _, t := range l.unread {
+				l.watcher.Note(t)
+			}
+			l.unread, retry = nil, nil
 		case <-ctx.Done():
 			return
 		}
 	}
 }
 
-// show sends the present state of a task. False: the client is gone.
-func (l *taskListen) show(t *engine.Task) bool {
+// show sends the present state of a task. It returns why it could not; core.Ended: the client is gone.
+func (l *taskListen) show(t *engine.Task) core.Reason {
 	view, why := t.View()
-	if why != core.NoReason { // it has expired, or cannot be read: a tasks/get says so
-		return true
-	}
-	if l.call.out.Send(l.srv.appendTaskNotification(nil, l.call.id, &view)) != nil {
-		return false
-	}
-	if view.Status.Final() {
+	switch {
+	case why != core.NoReason:
+		return why
+	case l.call.out.Send(l.srv.appendTaskNotification(nil, l.call.id, &view)) != nil:
+		return core.Ended
+	case view.Status.Final():
 		t.Fetched()
 	}
-	return true
+	return core.NoReason
 }
 
 // ServeHTTP acknowledges the subscription and keeps it open.

@@ -100,7 +100,8 @@ func (r *Relay) leave() bool {
 		leaver.Failed()
 		return false
 	}
-	r.out.Limit() // what ends the response is written after this
+	r.out.Limit()                                                          // what ends the response is written after this
+	r.out, r.cfg, r.waiting, r.leaving = Writer{}, RelayConfig{}, nil, nil // the handler keeps the Relay, and nothing of the request may outlive it
 	r.in.to = to
 	close(r.in.left)
 	return true

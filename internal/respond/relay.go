@@ -64,13 +64,13 @@ func (r *Relay) Unbound() bool { return r.out.Unbound() }
 // Start runs the handler.
 func (r *Relay) Start(h http.Handler, req *http.Request) {
 	r.ended = make(chan struct{})
+	var w http.ResponseWriter = &r.in
+	if r.out.CanFlush() {
+		w = flushingRelayWriter{&r.in}
+	}
 	go func() {
 		defer r.handlerEnded()
 		safe.Run(func() {
-			var w http.ResponseWriter = &r.in
-			if r.out.CanFlush() {
-				w = flushingRelayWriter{&r.in}
-			}
 			h.ServeHTTP(w, req)
 		}, func(what any, stack string) { r.panicked, r.stack = what, stack })
 	}()
@@ -79,7 +79,7 @@ func (r *Relay) Start(h http.Handler, req *http.Request) {
 // handlerEnded tells Run that the handler has ended, or the Collector if Run has left.
 func (r *Relay) handlerEnded() {
 	close(r.ended)
-	if r.cfg.Leave == nil {
+	if r.in.left == nil {
 		return
 	}
 	select {
@@ -93,7 +93,7 @@ func (r *Relay) handlerEnded() {
 func (r *Relay) Run() (left bool) {
 	var quiet QuietTimer
 	defer quiet.Stop()
-	defer r.leaving.stop()
+	defer func() { r.leaving.stop() }()
 	for {
 		select {
 		case o := <-r.in.orders:
