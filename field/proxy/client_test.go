@@ -39,7 +39,7 @@ func connect(t *testing.T, n *nginx, told func(string)) packageClient {
 	t.Helper()
 	wire := &record{changed: make(chan struct{})}
 	cfg := client.Config{
-		HTTP: n.Client, Trace: wire.add, Backoff: 20 * time.Millisecond, Attempts: 1000, Logger: slog.New(slog.DiscardHandler),
+		HTTP: n.Client, Era: client.EraLegacy, Trace: wire.add, Backoff: 20 * time.Millisecond, Attempts: 1000, Logger: slog.New(slog.DiscardHandler),
 	}
 	if told != nil {
 		cfg.OnNotification = func(_ string, params json.RawMessage) {
