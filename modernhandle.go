@@ -130,8 +130,11 @@ func (m *modernCall) notify(method string, params json.RawMessage) error {
 		"notifications/resources/updated":
 		return nil // only a subscription may bring them (SEP-2575)
 	}
-	if len(params) > engine.MaxEventBytes {
+	switch t := m.task.made(); {
+	case len(params) > engine.MaxEventBytes:
 		return ErrTooLarge
+	case t != nil && t.Final():
+		return ErrEnded
 	}
 	return m.send(jsonrpc.AppendRequest(nil, nil, method, params))
 }

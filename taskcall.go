@@ -28,7 +28,8 @@ type taskCall struct {
 	client    context.Context // ends when the client disconnects from the request
 	returned  func()          // of the handler that the request has started
 	asked     chan struct{}   // receives: make the task now
-	decided   chan struct{}   // closed: the task was made, or it was tried
+	decided   chan struct{}   // closed by decide: the task was made, or none will be
+	decide    func()          // may be called again
 	unwatch   func() bool     // a disconnect ends the call no longer
 
 	mu      sync.Mutex
@@ -45,17 +46,21 @@ var _ engine.TaskHost = (*taskCall)(nil)
 
 // newTaskCall makes the call of a request that can become a task. It keeps body.
 func newTaskCall(c *modernCall, r *http.Request, body []byte, p Policy) *taskCall {
-	return &taskCall{
+	t := &taskCall{
 		call: c, principal: c.srv.principal(r), body: body, started: time.Now(), asked: make(chan struct{}, 1), decided: make(chan struct{}),
 		cfg: core.TaskConfig{TTL: c.srv.cfg.Tasks.TTL, AbandonAfter: p.AbandonAfter, MaxRuntime: p.MaxRuntime},
 	}
+	t.decide = sync.OnceFunc(func() { close(t.decided) })
+	return t
 }
 
 // begin is called before the handler is started. client ends with the request, ctx is the handler's.
 func (t *taskCall) begin(ctx context.Context, cancel context.CancelCauseFunc, client context.Context, plan *modernPlan) *respond.Leave {
 	t.ctx, t.cancel, t.client, t.handler, t.request = ctx, cancel, client, plan.handler, plan.request
 	t.watchClient()
-	return &respond.Leave{After: plan.after, Asked: t.asked, Answer: t.makeTask, Failed: func() { t.task.Load().Discard() }}
+	return &respond.Leave{
+		After: plan.after, Asked: t.asked, Answer: t.makeTask, Failed: func() { t.task.Load().Discard() }, Stays: t.decide,
+	}
 }
 
 // watchClient ends the call when the client disconnects (cancellation, "HTTP", 2026-07-28).
@@ -66,7 +71,7 @@ func (t *taskCall) watchClient() {
 // makeTask makes the task and the answer that tells the client of it. The task can be asked for before that answer leaves. Nil: the call goes on
 // as it is.
 func (t *taskCall) makeTask() ([]byte, *respond.Collector) {
-	defer close(t.decided)
+	defer t.decide()
 	srv := t.call.srv
 	if !t.unwatch() { // the client has gone
 		return nil, nil

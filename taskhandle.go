@@ -37,7 +37,8 @@ func (m *modernCall) resumable() bool {
 	}
 	select {
 	case <-m.task.decided:
-		return m.task.made() != nil
+		t := m.task.made()
+		return t != nil && !t.Final()
 	default:
 		return true
 	}
@@ -74,14 +75,19 @@ func (m *modernCall) ask(ctx context.Context, method string, params, result any)
 		return ErrNoCall
 	}
 	raw, err := marshalParams(params)
-	if err != nil {
+	switch { // what cannot be asked makes no task
+	case err != nil:
+		return err
+	case m.task == nil:
+		return ErrNotResumable
+	case len(raw) > engine.MaxEventBytes:
+		return ErrTooLarge
+	}
+	if err = m.offersAll(requiredCapabilities(method, raw), method); err != nil {
 		return err
 	}
 	task, err := m.waitForTask(ctx)
 	if err != nil {
-		return err
-	}
-	if err = m.offersAll(requiredCapabilities(method, raw), method); err != nil {
 		return err
 	}
 	type answer struct {
@@ -94,7 +100,7 @@ func (m *modernCall) ask(ctx context.Context, method string, params, result any)
 		Answer: func(raw []byte, why core.Reason) { answers <- answer{raw, why} },
 	}
 	if !task.Ask([]*engine.TaskQuestion{q}) {
-		return ErrEnded
+		return m.endedCause()
 	}
 	select {
 	case a := <-answers:
@@ -117,8 +123,11 @@ func (m *modernCall) ask(ctx context.Context, method string, params, result any)
 // waitForTask makes the call a task, and waits for it.
 func (m *modernCall) waitForTask(ctx context.Context) (*engine.Task, error) {
 	t := m.task
-	if t == nil {
-		return nil, ErrNotResumable
+	switch {
+	case m.ctx.Err() != nil:
+		return nil, m.endedCause()
+	case ctx.Err() != nil:
+		return nil, context.Cause(ctx)
 	}
 	t.askForTask()
 	select {
@@ -136,10 +145,12 @@ func (m *modernCall) waitForTask(ctx context.Context) (*engine.Task, error) {
 
 // endedCause returns why the call has ended.
 func (m *modernCall) endedCause() error {
-	if cause := context.Cause(m.ctx); cause != context.Canceled { //nolint:errorlint // the request was answered
+	switch cause := context.Cause(m.ctx); cause {
+	case nil, context.Canceled: //nolint:errorlint // the request was answered
+		return ErrEnded
+	default:
 		return cause
 	}
-	return ErrEnded
 }
 
 // offersAll returns ErrNotOffered if the client's request does not declare a capability that a question needs.

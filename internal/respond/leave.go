@@ -10,13 +10,14 @@ import (
 
 // Leave lets a Relay answer its client in place of the handler, which goes on without one.
 type Leave struct {
-	ID    []byte          // of the request: when its response has come, it is too late
 	After time.Duration   // leave when the request has run for so long; not positive: only when asked
 	Asked <-chan struct{} // receives: leave now
 	// Answer makes the response that the client gets instead, and what takes the rest of the handler's. Nil: the client stays.
 	Answer func() ([]byte, *Collector)
 	// Failed is called after Answer if the client could not be written to. The Relay has not left then.
 	Failed func()
+	// Stays is called, perhaps more than once, when the client will not be left: its response has begun, or the handler has ended.
+	Stays func()
 }
 
 // maxLookedAt bounds the events that are looked at before the client is left. A larger one counts as the response.
@@ -47,6 +48,9 @@ func (l *leaving) start(cfg *Leave) {
 func (l *leaving) stop() {
 	if l.timer != nil {
 		l.timer.Stop()
+	}
+	if l.cfg != nil {
+		l.cfg.Stays()
 	}
 	l.cfg, l.due, l.asked, l.now = nil, nil, nil, false
 }
@@ -82,8 +86,8 @@ func (r *Relay) leave() bool {
 		return false // it comes back when the event is complete
 	}
 	cfg := r.leaving.cfg
-	r.leaving.stop()
 	answer, to := cfg.Answer()
+	r.leaving.stop()
 	if to == nil {
 		return false
 	}
