@@ -166,7 +166,10 @@ func (m *modernCall) offersAll(paths [][]string, method string) error {
 // checkOffered returns the error that a call ends with whose handler asks for what its client cannot answer. request is the question.
 func (m *modernCall) checkOffered(request []byte) *Error {
 	raw, _ := jsonrpc.Field(request, "method")
-	method, _ := jsonrpc.Unquote(raw)
+	method, ok := jsonrpc.Unquote(raw)
+	if !ok {
+		return Errorf(CodeInternal, "internal error") // it is no question
+	}
 	params, _ := jsonrpc.Field(request, "params")
 	for _, path := range requiredCapabilities(method, params) {
 		if !offers(m.capabilities(), path...) {

@@ -101,6 +101,7 @@ func (r *taskRun) ask(result []byte) {
 	questions := make([]*engine.TaskQuestion, 0, len(asks.Requests))
 	for key, request := range asks.Requests {
 		if e := r.call.checkOffered(request); e != nil {
+			r.call.srv.log.Error("rejoin: the app has asked what cannot be asked", "method", r.call.method, "error", e)
 			r.fail(e)
 			return
 		}
