@@ -147,7 +147,11 @@ func (srv *Server) runModern(w http.ResponseWriter, r *http.Request, c *modernCa
 	srv.liftModernLimits(r, out, cfg.Leave)
 	stopped := context.AfterFunc(ends, func() { cancel(ErrShutdown) })
 	overran := func() bool { return true }
-	if plan.limit > 0 {
+	switch {
+	case plan.limit <= 0:
+	case plan.task != nil:
+		overran = time.AfterFunc(plan.limit, plan.task.overran).Stop
+	default:
 		overran = time.AfterFunc(plan.limit, func() { cancel(ErrMaxRuntime) }).Stop
 	}
 	returned := srv.countUnreturned(ctx)
@@ -160,6 +164,9 @@ func (srv *Server) runModern(w http.ResponseWriter, r *http.Request, c *modernCa
 		}
 		if plan.listen != nil {
 			defer plan.listen.stop()
+		}
+		if plan.task != nil {
+			plan.task.unwatch()
 		}
 		cancel(nil)
 		out.Close()

@@ -109,6 +109,7 @@ func (m *modernCall) progress(done, total float64, message string) error {
 		t.Note(progressText(done, total, message))
 		return nil
 	}
+	m.task.progressed(progressText(done, total, message))
 	token := progressTokenOf(m.params)
 	if token == nil {
 		return nil

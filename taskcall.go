@@ -32,7 +32,7 @@ type taskCall struct {
 	decide    func()          // may be called again
 	unwatch   func() bool     // a disconnect ends the call no longer
 
-	mu      sync.Mutex
+	mu      sync.Mutex      // held while the task is made
 	cfg     core.TaskConfig // for the task that is not made yet; MaxRuntime counts from the beginning of the call
 	message string          // of the progress so far
 
@@ -59,7 +59,8 @@ func (t *taskCall) begin(ctx context.Context, cancel context.CancelCauseFunc, cl
 	t.ctx, t.cancel, t.client, t.handler, t.request = ctx, cancel, client, plan.handler, plan.request
 	t.watchClient()
 	return &respond.Leave{
-		After: plan.after, Asked: t.asked, Answer: t.makeTask, Failed: func() { t.task.Load().Discard() }, Stays: t.decide,
+		After: plan.after, Asked: t.asked, Answer: t.makeTask, Failed: func() { t.task.Load().Discard() },
+		Notified: t.notified, Stays: t.decide,
 	}
 }
 
@@ -76,26 +77,66 @@ func (t *taskCall) makeTask() ([]byte, *respond.Collector) {
 	if !t.unwatch() { // the client has gone
 		return nil, nil
 	}
-	t.mu.Lock()
-	cfg, message := t.cfg, t.message
-	t.mu.Unlock()
-	if cfg.MaxRuntime > 0 {
-		cfg.MaxRuntime = max(cfg.MaxRuntime-time.Since(t.started), 1)
-	}
-	task := srv.tasks.Start(t, t.principal, cfg)
+	task := t.startTask()
 	if task == nil {
-		srv.logTasksFull()
 		t.watchClient()
 		return nil, nil
 	}
 	srv.stats.tasks.Add(1)
-	if message != "" {
-		task.Note(message)
-	}
-	t.task.Store(task)
 	view, _ := task.View()
 	answer := jsonrpc.AppendResult(nil, t.call.id, srv.appendTask(nil, "task", &view))
 	return answer, t.collector(t.returned)
+}
+
+// startTask makes the task, unless the call has ended.
+func (t *taskCall) startTask() *engine.Task {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.ctx.Err() != nil {
+		return nil
+	}
+	cfg, srv := t.cfg, t.call.srv
+	if cfg.MaxRuntime > 0 {
+		cfg.MaxRuntime = max(cfg.MaxRuntime-time.Since(t.started), 1)
+	}
+	task, full := srv.tasks.Start(t, t.principal, cfg)
+	if full {
+		srv.logTasksFull()
+	}
+	if task == nil {
+		return nil
+	}
+	if t.message != "" {
+		task.Note(t.message)
+	}
+	t.task.Store(task)
+	return task
+}
+
+// overran ends the call, because MaxRuntime is over. A task sees to that itself.
+func (t *taskCall) overran() {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.made() == nil {
+		t.cancel(ErrMaxRuntime)
+	}
+}
+
+// notified remembers the progress that the handler has written to the client.
+func (t *taskCall) notified(m *jsonrpc.Message) {
+	if string(m.Method) == "notifications/progress" {
+		t.progressed(progressOf(m.Params))
+	}
+}
+
+// progressed remembers the progress so far for the task, if the call becomes one. t may be nil.
+func (t *taskCall) progressed(message string) {
+	if t == nil {
+		return
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.message = message
 }
 
 // collector takes what one run of the handler writes. returned is called when it has ended.

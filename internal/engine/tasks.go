@@ -16,6 +16,7 @@ type Tasks struct {
 	running, unfetched atomic.Int64
 
 	mu   sync.RWMutex
+	over bool // Stop was called
 	byID map[string]*Task
 	held map[string]int // how many each principal has
 }
@@ -25,24 +26,25 @@ func (e *Engine) NewTasks(limit, share int) *Tasks {
 	return &Tasks{engine: e, max: limit, share: share, byID: map[string]*Task{}, held: map[string]int{}}
 }
 
-// Start makes a task. Nil: there are as many as there may be. The task can be found at once; the client is to be told of it, or Discard called.
-func (ts *Tasks) Start(host TaskHost, principal string, cfg core.TaskConfig) *Task {
-	t := &Task{tasks: ts, host: host, id: ts.engine.cfg.Node + "." + rand.Text(), principal: principal, created: time.Now()}
+// Start makes a task. Nil: there are as many as there may be (full), or Stop was called. The task can be found at once; the client is to be told of it, or Discard called.
+func (ts *Tasks) Start(host TaskHost, principal string, cfg core.TaskConfig) (t *Task, full bool) {
+	t = &Task{tasks: ts, host: host, id: ts.engine.cfg.Node + "." + rand.Text(), principal: principal, created: time.Now()}
 	t.m = core.NewTask(cfg, t.created)
 	t.log = t.logOf()
 	ts.mu.Lock()
-	full := ts.max > 0 && len(ts.byID) >= ts.max || ts.share > 0 && ts.held[principal] >= ts.share
-	if !full {
+	full = ts.max > 0 && len(ts.byID) >= ts.max || ts.share > 0 && ts.held[principal] >= ts.share
+	refused := full || ts.over
+	if !refused {
 		ts.byID[t.id] = t
 		ts.held[principal]++
 	}
 	ts.mu.Unlock()
-	if full {
-		return nil
+	if refused {
+		return nil, full
 	}
 	ts.count(standing{}, standing{running: 1})
 	t.tick() // sets the timer
-	return t
+	return t, false
 }
 
 // Find returns the task with that id if it belongs to the principal, else nil.
@@ -63,14 +65,15 @@ func (ts *Tasks) Count() (running, unfetched, kept int) {
 	return int(ts.running.Load()), int(ts.unfetched.Load()), len(ts.byID)
 }
 
-// Stop ends all tasks, because the server ends. What has ended can still be fetched.
+// Stop ends all tasks, because the server ends, and none is made any more. What has ended can still be fetched.
 func (ts *Tasks) Stop() {
-	ts.mu.RLock()
+	ts.mu.Lock()
+	ts.over = true
 	all := make([]*Task, 0, len(ts.byID))
 	for _, t := range ts.byID {
 		all = append(all, t)
 	}
-	ts.mu.RUnlock()
+	ts.mu.Unlock()
 	for _, t := range all {
 		t.Stop()
 	}

@@ -14,8 +14,10 @@ type Leave struct {
 	Asked <-chan struct{} // receives: leave now
 	// Answer makes the response that the client gets instead, and what takes the rest of the handler's. Nil: the client stays.
 	Answer func() ([]byte, *Collector)
-	// Failed is called after Answer if the client could not be written to. The Relay has not left then.
+	// Failed is called after Answer if the client could not be written to, also if the writer panics. The Relay has not left then.
 	Failed func()
+	// Notified gets the notifications that the handler has written before the client is left. Nil: nobody wants them.
+	Notified func(m *jsonrpc.Message)
 	// Stays is called, perhaps more than once, when the client will not be left: its response has begun, or the handler has ended.
 	Stays func()
 }
@@ -56,14 +58,17 @@ func (l *leaving) stop() {
 }
 
 // note looks for the response in what the handler writes. When it has come, or a body that is not a stream has begun, the client stays.
-func (l *leaving) note(stream bool, data []byte) {
+func (l *leaving) note(events bool, data []byte) {
 	if l.cfg == nil {
 		return
 	}
-	responded := !stream
-	if stream {
+	responded := !events
+	if events {
 		err := l.events.Write(data, func(message []byte) {
 			m, err := jsonrpc.Parse(message, maxDepth)
+			if err == nil && m.Kind == jsonrpc.Notification && l.cfg.Notified != nil {
+				l.cfg.Notified(&m)
+			}
 			responded = responded || err == nil && (m.Kind == jsonrpc.Result || m.Kind == jsonrpc.Failure)
 		})
 		responded = responded || err != nil
@@ -77,9 +82,9 @@ func (l *leaving) note(stream bool, data []byte) {
 const maxDepth = 256
 
 // leave answers the client, and lets the Collector take what the handler writes from now on. It reports whether it has.
-func (r *Relay) leave() bool {
+func (r *Relay) leave() (left bool) {
 	switch {
-	case r.err != nil, r.headed && !r.stream, len(r.own.body) > 0:
+	case r.err != nil, r.headed && !r.events, len(r.own.body) > 0:
 		r.leaving.stop()
 		return false
 	case r.headed && !r.between:
@@ -91,18 +96,24 @@ func (r *Relay) leave() bool {
 	if to == nil {
 		return false
 	}
+	defer func() { // also if the writer of a middleware panics
+		if !left {
+			cfg.Failed()
+		}
+	}()
 	var err error
 	switch {
-	case r.headed:
+	case !r.headed && (r.cfg.JSON || !r.cfg.Stream):
+		r.headed = true
+		err = r.sent(r.out.JSON(http.StatusOK, answer))
+	case !r.headed:
+		r.beginOwn()
+		err = r.send(sse.AppendEvent(nil, nil, answer))
+	default:
 		err = r.send(sse.AppendEvent(nil, nil, answer))
 		to.headed, to.stream = !r.own.begun || r.own.headed, r.own.stream || !r.own.begun
-	case r.cfg.JSON:
-		err = r.sent(r.out.JSON(http.StatusOK, answer))
-	default:
-		err = r.sendOwn(answer)
 	}
 	if err != nil {
-		cfg.Failed()
 		return false
 	}
 	r.out.Limit() // what ends the response is written after this

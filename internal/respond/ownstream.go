@@ -39,10 +39,7 @@ func (r *Relay) sendOwn(message []byte) error {
 		if !r.cfg.Stream || !r.out.CanFlush() {
 			return nil
 		}
-		r.headed, r.stream, r.between, r.own.begun = true, true, true, true
-		delete(r.out.w.Header(), "Content-Length") // of an outer middleware
-		r.out.Head()
-		r.out.Begin()
+		r.beginOwn()
 		if message == nil {
 			r.out.Limit()
 			return r.sent(r.out.flush())
@@ -56,6 +53,14 @@ func (r *Relay) sendOwn(message []byte) error {
 		return nil
 	}
 	return r.send(sse.AppendEvent(nil, nil, message))
+}
+
+// beginOwn sends the head of a stream of the Relay's own.
+func (r *Relay) beginOwn() {
+	r.headed, r.events, r.stream, r.between, r.own.begun = true, true, true, true, true
+	delete(r.out.w.Header(), "Content-Length") // of an outer middleware
+	r.out.Head()
+	r.out.Begin()
 }
 
 // passed sends what waits, now that something of the handler's was written.
