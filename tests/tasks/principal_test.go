@@ -46,8 +46,8 @@ func TestTheTaskOfAnotherPrincipal(t *testing.T) {
 			w.last = 300
 			res := w.open(w.listen([]string{id}, ""))
 			synctest.Wait()
-			require.False(t, res.Ended)
-			return res.Body.String()
+			require.False(t, ended(res))
+			return text(res)
 		}
 		require.Equal(t, listens(unknown), listens(id))
 		require.Contains(t, listens(id), `"taskIds":[]`)
@@ -82,7 +82,7 @@ func TestTheTasksOfOnePrincipal(t *testing.T) {
 			require.ErrorIs(t, tool.Ask(tool.Ctx, "elicitation/create", nil, nil), rejoin.ErrNotResumable)
 			tool.Returns(map[string]any{"content": []any{}})
 			require.Equal(t, "complete", at(read(t, res)[0], "result", "resultType"), what)
-			require.True(t, res.Ended)
+			require.True(t, ended(res))
 		}
 		first, tool := w.task()
 		w.task()

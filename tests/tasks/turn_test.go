@@ -154,7 +154,7 @@ func TestADisconnectAtTheTurn(t *testing.T) {
 				w.requireNothingLeft()
 				cancelled++
 			}
-			require.True(t, res.Ended)
+			require.True(t, ended(res))
 		})
 	}
 	t.Logf("%d tasks, %d cancelled", tasks, cancelled)
@@ -246,7 +246,7 @@ func TestAnEventThatHasBegunAtTheTurn(t *testing.T) {
 		all := read(t, res)
 		require.Len(t, all, 3)
 		require.Equal(t, []any{"one", "two", "task"}, []any{at(all[0], "params", "message"), at(all[1], "params", "message"), at(all[2], "result", "resultType")})
-		require.True(t, res.Ended)
+		require.True(t, ended(res))
 		id := at(all[2], "result", "taskId").(string)
 		require.Equal(t, "working", w.get(id)["status"])
 		require.Equal(t, "two", w.get(id)["statusMessage"], "the last that was said")

@@ -153,8 +153,8 @@ func at(m message, path ...string) any {
 // body returns all of a response.
 func body(t *testing.T, w *world, r *http.Request) string {
 	t.Helper()
-	text, _ := kit.ReadAll(t, w.Do(r))
-	return text
+	all, _ := kit.ReadAll(t, w.Do(r))
+	return all
 }
 
 // requireUnknown requires that the answer is that for a task that never was.
@@ -232,4 +232,20 @@ func (w *world) listen(ids []string, filters string) *http.Request {
 	raw, err := json.Marshal(ids)
 	require.NoError(w.t, err)
 	return w.request("subscriptions/listen", "", `,"notifications":{"taskIds":`+string(raw)+filters+`}`)
+}
+
+// ended reports whether a response has ended, when nothing is going on any more.
+func ended(w *kit.Response) bool {
+	synctest.Wait()
+	w.Mu.Lock()
+	defer w.Mu.Unlock()
+	return w.Ended
+}
+
+// text is the body of a response so far.
+func text(w *kit.Response) string {
+	synctest.Wait()
+	w.Mu.Lock()
+	defer w.Mu.Unlock()
+	return w.Body.String()
 }
