@@ -143,6 +143,9 @@ func (w *TaskWatcher) Stop(t *Task) {
 	}
 }
 
+// Again makes Next return a task once more.
+func (w *TaskWatcher) Again(t *Task) { w.note(t) }
+
 // note lists a task. It may be called under the task's lock.
 func (w *TaskWatcher) note(t *Task) {
 	w.mu.Lock()

@@ -33,7 +33,7 @@ type Relay struct {
 	err     error // the client cannot be reached
 
 	own     ownStream
-	waiting [][]byte // messages of ours that wait until the handler is between two events
+	waiting []relayOrder // messages of ours that wait until the handler is between two events
 	leaving leaving
 }
 
@@ -164,7 +164,7 @@ func (r *Relay) obey(o relayOrder) error {
 	case o.status >= 100 && o.status < 200 && o.status != http.StatusSwitchingProtocols:
 		return nil // there is nothing to say in advance
 	case o.begin:
-		return r.sendOwn(o.message)
+		return r.sendOwn(o)
 	case r.own.begun && !r.own.passes(r.in.header):
 		r.own.body = append(r.own.body, o.data...)
 		return nil
