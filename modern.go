@@ -96,8 +96,8 @@ func (srv *Server) planModern(c *modernCall, r *http.Request, m *jsonrpc.Message
 	var f *refusal
 	switch c.method {
 	case "server/discover":
-		if srv.tasks != nil {
-			plan.handler = discovery{srv}
+		if known := srv.discovered.known.Load(); srv.tasks != nil && (known == nil || !known.tasks) {
+			plan.handler = discovery{srv, body}
 		}
 		return plan, nil
 	case "subscriptions/listen":

@@ -249,3 +249,9 @@ func text(w *kit.Response) string {
 	defer w.Mu.Unlock()
 	return w.Body.String()
 }
+
+// withCancel is a request whose client can disconnect.
+func withCancel(r *http.Request) (*http.Request, context.CancelFunc) {
+	ctx, cancel := context.WithCancel(r.Context())
+	return r.WithContext(ctx), cancel
+}
