@@ -35,6 +35,7 @@ type taskCall struct {
 	mu      sync.Mutex      // held while the task is made
 	cfg     core.TaskConfig // for the task that is not made yet; MaxRuntime counts from the beginning of the call
 	message string          // of the progress so far
+	before  time.Duration   // how long the call had run when the task was made
 
 	task      atomic.Pointer[engine.Task]
 	questions atomic.Uint64 // asked by Handle.Ask
@@ -96,8 +97,9 @@ func (t *taskCall) startTask() *engine.Task {
 		return nil
 	}
 	cfg, srv := t.cfg, t.call.srv
+	t.before = time.Since(t.started)
 	if cfg.MaxRuntime > 0 {
-		cfg.MaxRuntime = max(cfg.MaxRuntime-time.Since(t.started), 1)
+		cfg.MaxRuntime = max(cfg.MaxRuntime-t.before, 1)
 	}
 	task, full := srv.tasks.Start(t, t.principal, cfg)
 	if full {

@@ -56,6 +56,9 @@ func (m *modernCall) setPolicy(p Policy) error {
 	t.mu.Lock()
 	if task := t.made(); task != nil {
 		t.mu.Unlock()
+		if p.MaxRuntime > 0 { // a task counts from when it was made
+			p.MaxRuntime = max(p.MaxRuntime-t.before, 1)
+		}
 		task.Adjust(core.TaskConfig{AbandonAfter: p.AbandonAfter, MaxRuntime: p.MaxRuntime})
 		return nil
 	}
