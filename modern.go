@@ -110,8 +110,8 @@ func (srv *Server) planModern(c *modernCall, r *http.Request, m *jsonrpc.Message
 	var f *refusal
 	switch c.method {
 	case "server/discover":
-		if srv.tasks != nil {
-			plan.handler = discovery{srv}
+		if known := srv.discovered.known.Load(); srv.tasks != nil && (known == nil || !known.tasks) {
+			plan.handler = discovery{srv, body}
 		}
 		return plan, nil
 	case "subscriptions/listen":
@@ -167,7 +167,11 @@ func (srv *Server) runModern(w http.ResponseWriter, r *http.Request, c *modernCa
 	}
 	stopped := context.AfterFunc(ends, func() { cancel(ErrShutdown) })
 	var overran *time.Timer
-	if plan.limit > 0 {
+	switch {
+	case plan.limit <= 0:
+	case plan.task != nil:
+		overran = time.AfterFunc(plan.limit, plan.task.overran)
+	default:
 		overran = time.AfterFunc(plan.limit, func() { cancel(ErrMaxRuntime) })
 	}
 	returned := srv.countUnreturned(ctx)
@@ -182,6 +186,9 @@ func (srv *Server) runModern(w http.ResponseWriter, r *http.Request, c *modernCa
 		}
 		if plan.listen != nil {
 			defer plan.listen.stop()
+		}
+		if plan.task != nil {
+			plan.task.unwatch()
 		}
 		cancel(nil)
 		out.Close()

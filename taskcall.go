@@ -29,13 +29,12 @@ type taskCall struct {
 	asked     chan struct{}   // receives: make the task now
 	unwatch   func() bool     // a disconnect ends the call no longer
 
-	mu      sync.Mutex
-	tried   bool            // to make the task
+	mu      sync.Mutex      // held while the task is made
+	tried   bool            // no task will be made any more
 	decided chan struct{}   // closed when tried is set; nil: nothing waits for that
 	cfg     core.TaskConfig // for the task that is not made yet; MaxRuntime counts from the beginning of the call
-	message string          // the last progress that Handle.Progress has reported
-	// progress is the params of the last progress notification, if the app has sent one after that.
-	progress []byte
+	message string          // of the progress so far
+	before  time.Duration   // how long the call had run when the task was made
 
 	task      atomic.Pointer[engine.Task]
 	questions atomic.Uint64 // asked by Handle.Ask
@@ -84,20 +83,21 @@ func (t *taskCall) leave() {
 // Asked implements respond.Leaver.
 func (t *taskCall) Asked() <-chan struct{} { return t.asked }
 
-// Seen remembers the progress that the client was told of, for a task that is made later. It implements respond.Leaver.
+// Seen remembers the progress that the handler has written to the client. It implements respond.Leaver.
 func (t *taskCall) Seen(m *jsonrpc.Message) {
 	if string(m.Method) == "notifications/progress" {
-		t.mu.Lock()
-		t.progress = m.Params
-		t.mu.Unlock()
+		t.progressed(progressOf(m.Params))
 	}
 }
 
-// reported is Seen for Handle.Progress, which the client may not be told of.
-func (t *taskCall) reported(text string) {
+// progressed remembers the progress so far for the task, if the call becomes one. t may be nil.
+func (t *taskCall) progressed(message string) {
+	if t == nil {
+		return
+	}
 	t.mu.Lock()
-	t.message, t.progress = text, nil
-	t.mu.Unlock()
+	defer t.mu.Unlock()
+	t.message = message
 }
 
 // Answer makes the task and the answer that tells the client of it. The task can be asked for before that answer leaves. Nil: the call goes on
@@ -108,50 +108,66 @@ func (t *taskCall) Answer() ([]byte, *respond.Collector) {
 	if !t.unwatch() { // the client has gone
 		return nil, nil
 	}
-	task, message := t.start()
+	task := t.startTask()
 	if task == nil {
-		srv.logTasksFull()
+		if t.call.ctx.Err() == nil && srv.modernCtx.Err() == nil {
+			srv.logTasksFull()
+		}
 		t.watchClient()
 		return nil, nil
 	}
 	srv.stats.tasks.Add(1)
-	if message != "" {
-		task.Note(message)
-	}
-	if srv.modernCtx.Err() != nil { // Close may not have seen it
-		task.Stop()
-	}
 	view, _ := task.View()
 	answer := jsonrpc.AppendResult(nil, t.call.id, srv.appendTask(nil, "task", &view))
 	return answer, t.collector(t.returned)
 }
 
-// start makes the task. message is its progress so far. Nil: there are as many tasks as there may be.
-func (t *taskCall) start() (task *engine.Task, message string) {
+// startTask makes the task, unless the call has ended.
+func (t *taskCall) startTask() *engine.Task {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	cfg, message := t.cfg, t.message
-	if t.progress != nil {
-		message = progressOf(t.progress)
+	if t.call.ctx.Err() != nil {
+		return nil
 	}
+	cfg, srv := t.cfg, t.call.srv
+	t.before = time.Since(t.started)
 	if cfg.MaxRuntime > 0 {
-		cfg.MaxRuntime = max(cfg.MaxRuntime-time.Since(t.started), 1)
+		cfg.MaxRuntime = max(cfg.MaxRuntime-t.before, 1)
 	}
-	task = t.call.srv.tasks.Start((*taskHost)(t.call.srv), t, t.principal, cfg)
+	task := srv.tasks.Start((*taskHost)(srv), t, t.principal, cfg)
+	if task == nil {
+		return nil
+	}
+	if t.message != "" {
+		task.Note(t.message)
+	}
 	t.task.Store(task)
-	return task, message
+	return task
 }
 
 // Failed forgets the task: its client was not told of it. It implements respond.Leaver.
 func (t *taskCall) Failed() { t.made().Discard() }
 
-// decide tells those that wait whether there is a task.
+// Stays tells those that wait for a task that there will be none. It implements respond.Leaver.
+func (t *taskCall) Stays() { t.decide() }
+
+// overran ends the call, because MaxRuntime is over. A task sees to that itself.
+func (t *taskCall) overran() {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.made() == nil {
+		t.cancel(ErrMaxRuntime)
+	}
+}
+
+// decide tells those that wait whether there is a task. It may be called again.
 func (t *taskCall) decide() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.tried = true
 	if t.decided != nil {
 		close(t.decided)
+		t.decided = nil
 	}
 }
 

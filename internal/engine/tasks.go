@@ -168,8 +168,8 @@ func (w *TaskWatcher) forget(t *Task) {
 	}
 }
 
-// Note lists a task, as if it had changed.
-func (w *TaskWatcher) Note(t *Task) { w.note(t) }
+// Again makes Next return a task once more.
+func (w *TaskWatcher) Again(t *Task) { w.note(t) }
 
 // note lists a task. It may be called under the task's lock.
 func (w *TaskWatcher) note(t *Task) {
