@@ -46,32 +46,50 @@ func TestOneSettingForBothEras(t *testing.T) {
 	for kind, newApp := range map[string]func(work) rejoin.App{"go-sdk": goSDK, "mcp-go": mcpGo} {
 		for name, enter := range clients() {
 			for _, f := range fronts() {
+				if modernUsers[name] == nil && f.name != kept.name {
+					continue // those that poll have tests of their own
+				}
 				t.Run(kind+", "+name+", "+f.name, func(t *testing.T) {
 					t.Parallel()
-					srv, address := serve(t, newApp(slow), rejoin.Config{Policy: rejoin.Policy{CloseAfter: 1200 * time.Millisecond}})
-					n := run(t, address, f, settings{})
-					u := enter(t, n, nil)
-					last := ""
-					heard := make(chan string, 10)
-					got, err := u.call(deadline(t), func(message string) { heard <- message })
-					require.NoError(t, err)
-					require.Equal(t, "done", got)
-					for last != "part 4" { // the official client delivers them in a goroutine of its own
-						last = receive(t, heard)
-					}
-					stats := srv.Stats()
-					if modern(name) {
-						require.Equal(t, int64(1), stats.TasksMade)
-						require.Zero(t, stats.Opened, "there is no session")
-						require.Zero(t, n.cuts(t))
+					if !modern(name) {
+						stats, _, err := callOnce(t, newApp, f, enter)
+						require.NoError(t, err)
+						require.GreaterOrEqual(t, stats.Closed, int64(2), "the client was let go")
+						require.Zero(t, stats.TasksMade)
 						return
 					}
-					require.GreaterOrEqual(t, stats.Closed, int64(2), "the client was let go")
-					require.Zero(t, stats.TasksMade)
+					// A call that is cut before it is a task is lost. The machine may be too slow for 0.8 s, so there are several tries.
+					var stats rejoin.Stats
+					cuts, err := 1, error(nil)
+					for try := 0; try < 5 && cuts > 0; try++ {
+						stats, cuts, err = callOnce(t, newApp, f, enter)
+					}
+					require.NoError(t, err)
+					require.Zero(t, cuts)
+					require.Equal(t, int64(1), stats.TasksMade)
+					require.Zero(t, stats.Opened, "there is no session")
 				})
 			}
 		}
 	}
+}
+
+// callOnce calls the slow tool through nginx, and requires that a call that ends well tells all. It returns what the server has counted, and how
+// many answers nginx has cut.
+func callOnce(
+	t *testing.T, newApp func(work) rejoin.App, f front, enter func(*testing.T, *nginx, func(string)) user,
+) (stats rejoin.Stats, cuts int, err error) {
+	srv, address := serve(t, newApp(slow), rejoin.Config{Policy: rejoin.Policy{CloseAfter: 1200 * time.Millisecond}})
+	n := run(t, address, f, settings{})
+	heard := make(chan string, 10)
+	got, err := enter(t, n, nil).call(deadline(t), func(message string) { heard <- message })
+	if err == nil {
+		require.Equal(t, "done", got)
+		for last := ""; last != "part 4"; { // the official client delivers them in a goroutine of its own
+			last = receive(t, heard)
+		}
+	}
+	return srv.Stats(), n.cuts(t), err
 }
 
 // The test above can fail: without tasks the call of the modern client is lost, and the tool with it. (Without CloseAfter a client of 2025-11-25
