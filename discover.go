@@ -113,7 +113,7 @@ func (srv *Server) askApp(r *http.Request) (answer jsonrpc.Message, status int) 
 			}
 		},
 		Ended: func(what any, stack string) {
-			if what != nil && what != http.ErrAbortHandler {
+			if what != nil && what != http.ErrAbortHandler { //nolint:errorlint // as net/http compares it
 				srv.logPanic("the handler of modern requests", what, stack)
 			}
 			returned()
