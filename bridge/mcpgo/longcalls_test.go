@@ -1,8 +1,11 @@
 package mcpgo
 
 import (
+	"bytes"
 	"context"
+	"io"
 	"log/slog"
+	"strings"
 	"testing"
 
 	"github.com/mark3labs/mcp-go/mcp"
@@ -10,6 +13,7 @@ import (
 
 	"github.com/rejoin-mcp/rejoin"
 	"github.com/rejoin-mcp/rejoin/bridge/internal/longcalls"
+	"github.com/rejoin-mcp/rejoin/rejointest"
 )
 
 // Calls of unchanged tools become tasks.
@@ -67,4 +71,25 @@ func longCallResult(o longcalls.Outcome) (*mcp.CallToolResult, error) {
 		asks.Elicit(key, mcp.ElicitationParams{Message: message, RequestedSchema: map[string]any{"type": "object", "properties": map[string]any{}}})
 	}
 	return asks.ToolResult(), nil
+}
+
+// The member task is of older versions. In the modern era it has no effect, also for tools that have said to be tasks then.
+func TestATaskOfOlderVersionsIsAnOrdinaryCall(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		s := server.NewMCPServer("test", "1", server.WithToolCapabilities(true), server.WithTaskCapabilities(true, true, true))
+		s.AddTool(mcp.NewTool("x", mcp.WithTaskSupport(mcp.TaskSupportOptional)), func(ctx context.Context, _ mcp.CallToolRequest) (*mcp.CallToolResult, error) {
+			return mcp.NewToolResultText("x"), ctx.Err()
+		})
+		c := rejointest.New(t, New(s), rejointest.Config{Server: rejoin.Config{Eras: rejoin.EraBoth}})
+		for _, caps := range []string{`{}`, `{"extensions":{"io.modelcontextprotocol/tasks":{}}}`} {
+			r := modernRequest(t.Context(), t, v2026, "tools/call", "x",
+				`{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"x","task":{"ttl":60000}}}`)
+			body, _ := io.ReadAll(r.Body)
+			body = bytes.Replace(body, []byte(`clientCapabilities":{}`), []byte(`clientCapabilities":`+caps), 1)
+			r.Body, r.ContentLength = io.NopCloser(bytes.NewReader(body)), int64(len(body))
+			if got := rest(t, c.Do(r)); !strings.Contains(got, `"text":"x"`) {
+				t.Errorf("%s: %s", caps, got)
+			}
+		}
+	})
 }
