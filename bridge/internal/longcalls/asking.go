@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync/atomic"
 	"testing/synctest"
 	"time"
 
@@ -96,9 +97,9 @@ func elicits(w *world) {
 
 // What a tool returns as questions is asked in the task, round by round. Each run gets the answers of its own round, and the last state.
 func rounds(w *world) {
-	runs := 0
+	var runs atomic.Int32
 	w.serve(rejoin.Config{}, map[string]Tool{"x": func(_ context.Context, c Call) Outcome {
-		runs++
+		runs.Add(1)
 		elapse(2 * time.Second)
 		switch c.State {
 		case "":
@@ -119,7 +120,7 @@ func rounds(w *world) {
 	got = w.get(id)
 	w.same("the rest", []any{got.Status, len(got.InputRequests), got.InputRequests["r1.a.b"].Params.Message}, []any{"input_required", 1, "first"})
 	w.update(id, `{"r1.a.b":`+fill("A")+`,"r1.c":`+fill("repeated")+`}`)
-	w.same("the second run", []any{w.get(id).Status, runs}, []any{"working", 2})
+	w.same("the second run", []any{w.get(id).Status, runs.Load()}, []any{"working", 2})
 	w.update(id, `{"r1.a.b":`+fill("late")+`}`)
 	elapse(2 * time.Second)
 	got = w.get(id)
@@ -127,7 +128,7 @@ func rounds(w *world) {
 	w.update(id, `{"r2.c":`+fill("D")+`}`)
 	elapse(2 * time.Second)
 	w.same("the result", contentOf(w.get(id)), "two AC D 1")
-	w.same("runs", runs, 3)
+	w.same("runs", runs.Load(), 3)
 }
 
 // A question before the task is the SDK's own. The call that brings the answers becomes the task.
@@ -154,28 +155,29 @@ func asksBefore(w *world) {
 
 // A tool that returns only a state is called again a poll later.
 func busy(w *world) {
-	runs := 0
+	var runs atomic.Int32
 	w.serve(rejoin.Config{Tasks: rejoin.Tasks{PollInterval: 5 * time.Second}}, map[string]Tool{"x": func(_ context.Context, c Call) Outcome {
-		if runs++; runs == 1 {
+		run := runs.Add(1)
+		if run == 1 {
 			elapse(2 * time.Second)
 		}
-		if runs < 4 {
-			return Outcome{State: fmt.Sprint("busy ", runs)}
+		if run < 4 {
+			return Outcome{State: fmt.Sprint("busy ", run)}
 		}
 		return Outcome{Text: c.State}
 	}})
 	id := w.become("x")
 	elapse(time.Second + 15*time.Second - time.Nanosecond)
-	w.same("the task", []any{w.get(id).Status, runs}, []any{"working", 3})
+	w.same("the task", []any{w.get(id).Status, runs.Load()}, []any{"working", 3})
 	elapse(time.Nanosecond)
 	w.same("the result", contentOf(w.get(id)), "busy 3")
-	w.same("runs", runs, 4)
-	runs = 0
+	w.same("runs", runs.Load(), 4)
+	runs.Store(0)
 	id = w.become("x")
 	elapse(2 * time.Second)
 	w.cancel(id)
 	elapse(time.Minute)
-	w.same("a cancelled one runs again", runs, 1)
+	w.same("the runs of a cancelled one", runs.Load(), 1)
 }
 
 // A question that the client has not said to answer fails the call.
