@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"net/http"
 	"slices"
-	"sync"
 	"sync/atomic"
 
 	"github.com/rejoin-mcp/rejoin/internal/door"
@@ -18,7 +17,7 @@ import (
 
 // discovered is what the app's handler has answered to server/discover: whether it makes tasks itself, and who it is. Safe for concurrent use.
 type discovered struct {
-	asking sync.Mutex
+	asking chan struct{} // has room for the one that asks the app
 	known  atomic.Pointer[selfDescription]
 }
 
@@ -61,8 +60,12 @@ func (srv *Server) ownsTasks(r *http.Request, m *jsonrpc.Message) bool {
 	if known := d.known.Load(); known != nil {
 		return !known.tasks
 	}
-	d.asking.Lock()
-	defer d.asking.Unlock()
+	select {
+	case d.asking <- struct{}{}:
+	case <-r.Context().Done():
+		return true // the client has gone
+	}
+	defer func() { <-d.asking }()
 	if known := d.known.Load(); known != nil {
 		return !known.tasks
 	}
@@ -72,45 +75,66 @@ func (srv *Server) ownsTasks(r *http.Request, m *jsonrpc.Message) bool {
 	if answer.Kind != jsonrpc.Result {
 		return true // the next request asks again
 	}
-	return !d.learn(answer.Result).tasks
+	return !srv.discovered.learn(answer.Result).tasks
 }
 
 // discoverRequest makes a server/discover in the name of the client of r. done must be called when it was answered.
 func (srv *Server) discoverRequest(r *http.Request, m *jsonrpc.Message) (_ *http.Request, done func()) {
 	const id = `"rejoin-discover"`
-	meta, _ := jsonrpc.Field(m.Params, "_meta")
+	meta, ok := jsonrpc.Field(m.Params, "_meta")
+	if !ok {
+		meta = []byte("{}")
+	}
 	params := slices.Concat([]byte(`{"_meta":`), meta, []byte("}"))
 	out := respond.NewRelay(httpDiscard{}, respond.RelayConfig{})
 	out.Close() // nothing is sent in it
 	c := &modernCall{srv: srv, id: []byte(id), method: "server/discover", params: params, json: true, stream: true, out: out}
 	ctx, cancel := context.WithCancel(context.WithValue(ContextWithServer(r.Context(), srv), handleKey{}, &Handle{modern: c}))
 	c.ctx = ctx
+	stop := context.AfterFunc(srv.modernCtx, cancel) // Close does not wait for an app that hangs
 	request := modernRequest(r.WithContext(ctx), jsonrpc.AppendRequest(nil, []byte(id), c.method, params))
 	request.Header.Set(methodHeader, c.method)
 	request.Header.Del(nameHeader)
 	request.Header["Accept"] = []string{"application/json, text/event-stream"}
-	return request, cancel
+	return request, func() { stop(); cancel() }
 }
 
-// askApp lets the app's handler answer a request, and returns the answer and its HTTP status. The zero answer: there is none.
+// askApp lets the app's handler answer a request, and returns the answer and its HTTP status. The zero answer: there is none, or the context of r
+// has ended before.
 func (srv *Server) askApp(r *http.Request) (answer jsonrpc.Message, status int) {
-	type end struct{ panicked any }
-	ended := make(chan end, 1)
-	var raw []byte
+	answers, ended := make(chan jsonrpc.Message, 1), make(chan struct{})
+	returned := srv.countUnreturned(r.Context())
 	c := &respond.Collector{
-		Message: func(message []byte) { raw = message },
-		Ended:   func(what any, _ string) { ended <- end{what} },
-		Limit:   engine.MaxEventBytes,
+		Message: func(raw []byte) {
+			m, err := jsonrpc.Parse(raw, maxJSONDepth)
+			if err != nil || m.Kind != jsonrpc.Result && m.Kind != jsonrpc.Failure {
+				return
+			}
+			select {
+			case answers <- m:
+			default: // it has answered before
+			}
+		},
+		Ended: func(what any, stack string) {
+			if what != nil && what != http.ErrAbortHandler {
+				srv.logPanic("the handler of modern requests", what, stack)
+			}
+			returned()
+			close(ended)
+		},
+		Limit: engine.MaxEventBytes,
 	}
 	respond.Collect(srv.modernApp, r, c)
-	if e := <-ended; e.panicked != nil {
-		panic(e.panicked)
+	select {
+	case <-ended:
+	case <-r.Context().Done():
 	}
-	answer, err := jsonrpc.Parse(raw, maxJSONDepth)
-	if err != nil || answer.Kind != jsonrpc.Result && answer.Kind != jsonrpc.Failure {
+	select {
+	case answer = <-answers:
+		return answer, c.Status()
+	default:
 		return jsonrpc.Message{}, 0
 	}
-	return answer, c.Status()
 }
 
 // httpDiscard is a ResponseWriter that keeps nothing.
@@ -121,16 +145,23 @@ func (httpDiscard) Write(p []byte) (int, error) { return len(p), nil }
 func (httpDiscard) WriteHeader(int)             {}
 
 // discovery answers server/discover: as the app does, but with the tasks that the server makes for it.
-type discovery struct{ srv *Server }
+type discovery struct {
+	srv  *Server
+	body []byte
+}
 
 func (d discovery) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	answer, status := d.srv.askApp(r)
+	answer, status := d.srv.askApp(modernRequest(r, d.body))
 	message := answer.Raw
 	switch {
 	case status == 0:
-		http.Error(w, "the app has not answered", http.StatusInternalServerError)
+		status = http.StatusInternalServerError
+		message = jsonrpc.AppendError(nil, HandleFromContext(r.Context()).modern.id, CodeInternal, "internal error", nil)
+	case answer.Kind != jsonrpc.Result:
+	case d.srv.discovered.learn(answer.Result).tasks: // the app answers itself, in its own form
+		d.srv.modernApp.ServeHTTP(w, modernRequest(r, d.body))
 		return
-	case answer.Kind == jsonrpc.Result && !d.srv.discovered.learn(answer.Result).tasks:
+	default:
 		if result, err := withTasks(answer.Result); err == nil {
 			message = jsonrpc.AppendResult(nil, answer.ID, result)
 		}

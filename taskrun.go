@@ -3,6 +3,7 @@ package rejoin
 import (
 	"encoding/json"
 	"fmt"
+	"net/http"
 	"slices"
 	"strconv"
 	"strings"
@@ -58,7 +59,7 @@ func (r *taskRun) result(m *jsonrpc.Message) {
 // end is called when the handler has ended.
 func (r *taskRun) end(what any, stack string) {
 	r.returned()
-	if what != nil {
+	if what != nil && what != http.ErrAbortHandler { // which is how a handler gives up
 		r.call.srv.logPanic("the handler of modern requests", what, stack)
 	}
 	if r.answered.CompareAndSwap(false, true) { // a task that has ended stays as it is
@@ -91,7 +92,7 @@ func (r *taskRun) ask(result []byte) {
 		return
 	case len(asks.Requests) == 0:
 		time.AfterFunc(r.call.srv.cfg.Tasks.PollInterval, func() {
-			if r.ctx.Err() == nil { // the task has not ended meanwhile
+			if r.call.ctx.Err() == nil { // the task has not ended meanwhile
 				r.runAgain(nil)
 			}
 		})
@@ -101,6 +102,7 @@ func (r *taskRun) ask(result []byte) {
 	questions := make([]*engine.TaskQuestion, 0, len(asks.Requests))
 	for key, request := range asks.Requests {
 		if e := r.call.checkOffered(request); e != nil {
+			r.call.srv.log.Error("rejoin: the app has asked what cannot be asked", "method", r.call.method, "error", e)
 			r.fail(e)
 			return
 		}
