@@ -72,8 +72,7 @@ func handleAsks(w *world) {
 	w.cancel(id)
 	w.same("a cancelled one", w.get(id).Status, "cancelled")
 	w.caps = declared
-	id = w.become("x")
-	w.same("who cannot answer", contentOf(w.get(id)), "rejoin: the client offered no such capability: elicitation/create needs elicitation")
+	w.same("who cannot answer", w.result(w.call("x")).Content[0].Text, "rejoin: the client offered no such capability: elicitation/create needs elicitation")
 }
 
 // The sessions of the SDKs cannot ask in the modern era: in a task their error is the same as in any call.

@@ -52,7 +52,7 @@ func (w *world) Write(p []byte) (int, error) {
 }
 
 // serve begins to serve tools.
-func (w *world) serve(cfg rejoin.Config, tools map[string]Tool) {
+func (w *world) serve(cfg rejoin.Config, tools map[string]Tool, around ...func(http.Handler) http.Handler) {
 	w.Helper()
 	cfg.Eras = rejoin.EraBoth
 	if cfg.Policy.TaskAfter == 0 {
@@ -61,7 +61,13 @@ func (w *world) serve(cfg rejoin.Config, tools map[string]Tool) {
 	cfg.Logger = slog.New(slog.NewTextHandler(w, nil))
 	var app rejoin.App
 	app, w.addTool = w.sdk.New(cfg.Logger, tools)
-	w.c = rejointest.New(w.T, app, rejointest.Config{Server: cfg})
+	w.c = rejointest.New(w.T, app, rejointest.Config{Server: cfg, Handler: func(srv *rejoin.Server) http.Handler {
+		h := http.Handler(http.HandlerFunc(srv.Serve))
+		for _, middleware := range around {
+			h = middleware(h)
+		}
+		return h
+	}})
 }
 
 // request is a modern request. more is further members of its params.

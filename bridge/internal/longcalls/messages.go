@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"net/http"
 	"testing/synctest"
 	"time"
 
@@ -78,6 +79,37 @@ func messagesJustBefore(w *world) {
 			}
 		}
 		w.same("the stream", got, []string{"log 0", "log 1", "log 2", "log 3", "log 4", "task"})
+	}
+}
+
+// Behind a middleware that holds the response back, and would end it soon, a tool that has sent messages becomes a task.
+func messagesHeldBack(w *world) {
+	for name, text := range map[string]string{"silent": "", "talks": "progress"} {
+		w.serve(rejoin.Config{Policy: rejoin.Policy{TaskAfter: time.Hour}}, map[string]Tool{"x": func(_ context.Context, c Call) Outcome {
+			if text != "" {
+				_ = c.Progress(text) // the test sees whether it came
+			}
+			elapse(time.Minute)
+			return Outcome{Text: "done"}
+		}}, func(next http.Handler) http.Handler { return http.TimeoutHandler(next, 30*time.Second, "") })
+		began := time.Now()
+		s := w.begin(w.call("x"))
+		var got []string
+		var id string
+		for m, ok := s.next(); ok; m, ok = s.next() {
+			got = append(got, m.Params.Message+m.Result.ResultType)
+			id = m.Result.TaskID
+		}
+		want := []string{"task"}
+		if text != "" {
+			want = []string{text, "task"}
+		}
+		w.same(name, got, want)
+		if d := time.Since(began); d < 20*time.Second || d >= 30*time.Second {
+			w.Errorf("%s: it took %v", name, d)
+		}
+		elapse(time.Minute)
+		w.same(name, contentOf(w.get(id)), "done")
 	}
 }
 

@@ -55,6 +55,7 @@ func Run(t *testing.T, sdk SDK) {
 		{"ids", ids},
 		{"messages", messages},
 		{"messages just before the task", messagesJustBefore},
+		{"messages through what cannot flush", messagesHeldBack},
 		{"many messages", manyMessages},
 		{"a cancelled call", cancelled},
 		{"a call that runs on", runsOn},
