@@ -43,6 +43,9 @@ func (d *discovered) learn(result []byte) *selfDescription {
 	if isObject(info) && len(info) <= maxClientBytes {
 		known.serverInfo = bytes.Clone(info)
 	}
+	if before := d.known.Load(); before != nil && !bytes.Equal(before.serverInfo, known.serverInfo) {
+		known.serverInfo = nil // the app has several servers, and does not say which one serves a task
+	}
 	d.known.Store(known)
 	return known
 }

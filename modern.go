@@ -126,6 +126,10 @@ func (srv *Server) planModern(c *modernCall, r *http.Request, m *jsonrpc.Message
 		if tasks, f = srv.canBecomeTask(r, m); f != nil {
 			return plan, f
 		}
+		if srv.hasOldTask(r, m) {
+			body = withoutTask(body)
+			plan.body = body
+		}
 	}
 	policy := srv.modernPolicy(r, m, tasks)
 	plan.limit, plan.after = policy.MaxRuntime, policy.TaskAfter

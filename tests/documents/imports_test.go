@@ -31,7 +31,7 @@ func TestImports(t *testing.T) {
 		"/internal/respond":         {"/internal/door", "/internal/jsonrpc", "/internal/safe", "/internal/sse"},
 		"/internal/engine":          {"/core", "/eventstore", "/internal/jsonrpc", "/internal/respond", "/internal/safe", "/internal/sse"},
 		"/internal/rawhttp":         {"", "/adapters/stdlib", "/internal/jsonrpc", "/internal/pipe", "/internal/sse"},
-		"/bridge/internal/crossing": {""},
+		"/bridge/internal/crossing": {""}, "/bridge/internal/longcalls": {"", "/internal/sse", "/rejointest"},
 		"/eventstore":               nil,
 		"/eventstore/storetest":     {"/eventstore"},
 		"": {
