@@ -35,11 +35,17 @@ type packageClient struct {
 	wire *record
 }
 
+// connect connects in the legacy era, whose streams most tests are about.
 func connect(t *testing.T, n *nginx, told func(string)) packageClient {
+	t.Helper()
+	return connectIn(t, n, client.EraLegacy, told)
+}
+
+func connectIn(t *testing.T, n *nginx, era client.Era, told func(string)) packageClient {
 	t.Helper()
 	wire := &record{changed: make(chan struct{})}
 	cfg := client.Config{
-		HTTP: n.Client, Era: client.EraLegacy, Trace: wire.add, Backoff: 20 * time.Millisecond, Attempts: 1000, Logger: slog.New(slog.DiscardHandler),
+		HTTP: n.Client, Era: era, Trace: wire.add, Backoff: 20 * time.Millisecond, Attempts: 1000, Logger: slog.New(slog.DiscardHandler),
 	}
 	if told != nil {
 		cfg.OnNotification = func(_ string, params json.RawMessage) {
@@ -62,9 +68,9 @@ func (u packageClient) call(ctx context.Context, heard func(string)) (string, er
 		return "", err
 	}
 	for m := range c.Messages() {
-		var p struct{ Message string }
+		var p struct{ Message, StatusMessage string }
 		_ = json.Unmarshal(m.Params, &p)
-		heard(p.Message)
+		heard(p.Message + p.StatusMessage) // of progress, or of a task
 	}
 	var result struct{ Content []struct{ Text string } }
 	if err := c.Wait(ctx, &result); err != nil {

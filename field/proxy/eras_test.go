@@ -6,23 +6,37 @@ import (
 	"context"
 	"maps"
 	"net/http"
+	"strings"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
 
 	"github.com/rejoin-mcp/rejoin"
+	"github.com/rejoin-mcp/rejoin/client"
+	"github.com/rejoin-mcp/rejoin/core"
 )
 
-// clients are the users of both eras: two poll, one takes tasks. go-sdk's client prefers the modern era. It has no tasks there, so the server
-// directs it to the older one.
+// modernUsers are the kinds of client of the modern era. Both take tasks.
+var modernUsers = map[string]func(t *testing.T, n *nginx, told func(string)) user{
+	"2026-07-28, by hand": enterModern,
+	"2026-07-28, package client": func(t *testing.T, n *nginx, told func(string)) user {
+		return connectIn(t, n, client.EraModern, told)
+	},
+}
+
+// clients are the users of both eras. go-sdk's client prefers the modern era. It has no tasks there, so the server directs it to the older one.
+// Package client, if it is not told which era to use, chooses the modern one because the server has tasks.
 func clients() map[string]func(*testing.T, *nginx, func(string)) user {
 	all := maps.Clone(users)
-	all[modern] = enterModern
+	maps.Copy(all, modernUsers)
+	all["2026-07-28, chosen by package client"] = func(t *testing.T, n *nginx, told func(string)) user {
+		return connectIn(t, n, client.EraAuto, told)
+	}
 	return all
 }
 
-const modern = "2026-07-28 with tasks"
+func modern(name string) bool { return strings.HasPrefix(name, core.FirstModern) }
 
 // One setting, for an unchanged server of each SDK: a call of ten seconds survives a proxy with a limit of two, for clients of both eras. A
 // client of 2025-11-25 polls its stream, one of 2026-07-28 its task. All cases run in parallel, and take about twelve seconds of real
@@ -46,7 +60,7 @@ func TestOneSettingForBothEras(t *testing.T) {
 						last = receive(t, heard)
 					}
 					stats := srv.Stats()
-					if name == modern {
+					if modern(name) {
 						require.Equal(t, int64(1), stats.TasksMade)
 						require.Zero(t, stats.Opened, "there is no session")
 						require.Zero(t, n.cuts(t))
@@ -65,29 +79,30 @@ func TestOneSettingForBothEras(t *testing.T) {
 func TestWithoutTasksAModernCallIsLost(t *testing.T) {
 	t.Parallel()
 	for kind, newApp := range map[string]func(work) rejoin.App{"go-sdk": goSDK, "mcp-go": mcpGo} {
-		t.Run(kind, func(t *testing.T) {
-			t.Parallel()
-			ended := make(chan error, 1)
-			srv, address := serve(t, newApp(watched(ended)), rejoin.Config{Policy: rejoin.Policy{TaskAfter: -1}})
-			n := run(t, address, kept, settings{})
-			requireLost(t, n, enterModern)
-			require.ErrorIs(t, receive(t, ended), context.Canceled, "a disconnect cancels")
-			require.Zero(t, srv.Stats().TasksMade)
-		})
+		for name, enter := range modernUsers {
+			t.Run(kind+", "+name, func(t *testing.T) {
+				t.Parallel()
+				ended := make(chan error, 1)
+				srv, address := serve(t, newApp(watched(ended)), rejoin.Config{Policy: rejoin.Policy{TaskAfter: -1}})
+				requireLost(t, run(t, address, kept, settings{}), enter)
+				require.ErrorIs(t, receive(t, ended), context.Canceled, "a disconnect cancels")
+				require.Zero(t, srv.Stats().TasksMade)
+			})
+		}
 	}
 }
 
 // Behind the SDKs' own handlers, as they come, the call is lost in both eras.
 func TestBehindTheSDKsOwnHandlersTheCallIsLost(t *testing.T) {
 	t.Parallel()
-	all := clients()
-	all["go-sdk"] = connectGoSDK("2025-11-25")
+	all := maps.Clone(modernUsers)
+	all["package client"], all["go-sdk"] = users["package client"], connectGoSDK("2025-11-25")
 	for kind, newHandler := range ownHandlers {
 		for name, enter := range all {
 			t.Run(kind+", "+name, func(t *testing.T) {
 				t.Parallel()
 				mux := http.NewServeMux()
-				mux.Handle("/mcp", newHandler(slow, name == modern))
+				mux.Handle("/mcp", newHandler(slow, modern(name)))
 				requireLost(t, run(t, listen(t, mux), kept, settings{}), enter)
 			})
 		}
