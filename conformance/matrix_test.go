@@ -37,12 +37,13 @@ func (s setting) String() string {
 	return s.server + ", Legacy"
 }
 
-// settings are the servers of the matrix. NewApp serves one era only.
+// settings are the servers of the matrix: those of one era, then those of both.
 func settings() []setting {
 	return []setting{
 		{"NewApp", listedApp, rejoin.EraLegacy},
 		{"go-sdk", bridgedGoSDK, rejoin.EraLegacy},
 		{"mcp-go", bridgedMCPGo, rejoin.EraLegacy},
+		{"NewApp", listedApp, rejoin.EraBoth},
 		{"go-sdk", bridgedGoSDK, rejoin.EraBoth},
 		{"mcp-go", bridgedMCPGo, rejoin.EraBoth},
 	}
