@@ -180,15 +180,20 @@ func hasTools(params json.RawMessage) bool {
 	return false
 }
 
-// offered reports whether the client offered the capability at this path. A client that offers elicitation without saying more offers
-// elicitation by forms.
+// offered reports whether the client offered the capability at this path, in initialize.
 func (s *Session) offered(path ...string) bool {
-	v, ok := jsonrpc.Field([]byte(s.description.Value().capabilities), path...)
+	return offers([]byte(s.description.Value().capabilities), path...)
+}
+
+// offers reports whether the capabilities of a client have the one at this path. A client that offers elicitation without saying more offers
+// elicitation by forms.
+func offers(capabilities []byte, path ...string) bool {
+	v, ok := jsonrpc.Field(capabilities, path...)
 	switch {
 	case ok:
 		return string(v) != "null" && string(v) != "false"
 	case len(path) == 2 && path[1] == "form":
-		return !s.offered(path[0], "url")
+		return !offers(capabilities, path[0], "url")
 	}
 	return false
 }

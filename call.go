@@ -148,7 +148,7 @@ func (c *Call) replyError(e *Error) error {
 func (c *Call) origin() (*Server, SessionRef) { return c.s.srv, c.s.ref }
 
 // checkResult returns the error that replaces a result which cannot be sent, or nil. It logs the error.
-func checkResult(c answerer, result json.RawMessage, encoded bool) *Error {
+func checkResult(c answered, result json.RawMessage, encoded bool) *Error {
 	if len(result) > engine.MaxEventBytes {
 		srv, session := c.origin()
 		srv.log.Error("rejoin: response over 16 MiB replaced by an error", "method", c.Method(), "session", session, "bytes", len(result))
@@ -163,7 +163,7 @@ func checkResult(c answerer, result json.RawMessage, encoded bool) *Error {
 }
 
 // errorMessage returns an error response.
-func errorMessage(c answerer, id []byte, e *Error) []byte {
+func errorMessage(c answered, id []byte, e *Error) []byte {
 	data := e.Data
 	if len(data) > 0 && !jsonrpc.Valid(data) { // it would make the whole message invalid, and in a batch all others too
 		srv, session := c.origin()

@@ -12,8 +12,8 @@ import (
 
 // ClientInfo is what a client says about itself. None of it is verified.
 type ClientInfo struct {
-	Name, Title, Version string // from clientInfo of initialize; "": the client sent none
-	// Protocol is the negotiated protocol version; "" until initialize was answered.
+	Name, Title, Version string // from clientInfo of initialize, or of a modern request; "": the client sent none
+	// Protocol is the negotiated protocol version, or that of a modern request; "" until initialize was answered.
 	Protocol string
 	// UserAgent is the User-Agent of the HTTP request in question; "": it has none, or no request is in question.
 	UserAgent string
@@ -28,15 +28,32 @@ type ClientInfo struct {
 // Client returns what the session's client says about itself, without a UserAgent.
 func (s *Session) Client() ClientInfo {
 	c := ClientInfo{Protocol: s.Version(), Raw: s.clientInfo()}
+	c.readRaw()
+	if capabilities := s.description.Value().capabilities; capabilities != "" {
+		c.Capabilities = json.RawMessage(capabilities)
+	}
+	return c
+}
+
+// readRaw reads Raw.
+func (c *ClientInfo) readRaw() {
 	text := func(name string) string {
 		v, _ := jsonrpc.Field(c.Raw, name)
 		t, _ := jsonrpc.Unquote(v)
 		return t
 	}
 	c.Name, c.Title, c.Version = text("name"), text("title"), text("version")
-	if capabilities := s.description.Value().capabilities; capabilities != "" {
-		c.Capabilities = json.RawMessage(capabilities)
-	}
+}
+
+// modernClient is what the client of a modern request says about itself, in the request.
+func modernClient(h http.Header, m *jsonrpc.Message) ClientInfo {
+	meta, _ := jsonrpc.Field(m.Params, "_meta")
+	version, _ := jsonrpc.Field(meta, metaPrefix+"protocolVersion")
+	info, _ := jsonrpc.Field(meta, metaPrefix+"clientInfo")
+	capabilities, _ := jsonrpc.Field(meta, metaPrefix+"clientCapabilities")
+	c := ClientInfo{UserAgent: h.Get("User-Agent"), Raw: info, Capabilities: capabilities}
+	c.Protocol, _ = jsonrpc.Unquote(version)
+	c.readRaw()
 	return c
 }
 

@@ -74,9 +74,12 @@ type Config struct {
 	NoStandalone bool
 
 	// Eras says which protocol generations the server speaks. For the modern one the app must be a ModernApp. A client that speaks both chooses
-	// the modern one wherever it is offered, and there no client can poll. Only AllowedHosts, AllowedOrigins, MaxBodyBytes, MaxSessions (for
-	// handlers), KeepAlive and WriteTimeout apply to modern requests; the other fields are about sessions. Defaults to EraDefault.
+	// the modern one wherever it is offered. There no client can poll, but Tasks take the place of polling. Modern requests have no session, so
+	// only Policy, PolicyFor, Principal, AllowedHosts, AllowedOrigins, MaxBodyBytes, MaxSessions (for handlers), KeepAlive, WriteTimeout, Store,
+	// StoreTimeout and Tasks apply to them. Defaults to EraDefault.
 	Eras Eras
+	// Tasks are the long calls of the modern era (extension io.modelcontextprotocol/tasks).
+	Tasks Tasks
 	// Store keeps the events. Defaults to eventstore.NewMemory(eventstore.MemoryConfig{}).
 	Store eventstore.Store
 	// Node is the name of this process in the ids that it makes: at most 32 letters, digits, '-' and '_'. Defaults to a random name.
@@ -85,7 +88,8 @@ type Config struct {
 	Logger *slog.Logger
 }
 
-// Policy says how the stream of a request behaves. Zero means the default, negative means off.
+// Policy says how the stream of a request behaves. Zero means the default, negative means off. Of a modern request only TaskAfter, AbandonAfter
+// and MaxRuntime are used.
 type Policy struct {
 	// Mode is the form of the answer. Defaults to ModeAuto.
 	Mode Mode
@@ -97,12 +101,16 @@ type Policy struct {
 	// when it comes back. Set it below the limit of your proxy: then calls of every tool may last longer than that limit, and the tools
 	// need no change. It has no effect on clients that do not poll (Config.CanPoll). Defaults to off.
 	CloseAfter time.Duration
+	// TaskAfter is how long a tools/call of the modern era may run before its client gets a task in place of the result (Config.Tasks), if the
+	// client has declared the extension in that request. Negative: only when the tool calls Handle.CloseStream or Handle.Ask. The default is the
+	// smaller of 30 s and the CloseAfter of Config.Policy, if that is on: many clients wait for 60 s.
+	TaskAfter time.Duration
 	// Retry is how long a client is told to wait before it comes back, from 1 ms to 1 h. The wait grows by half with each poll that comes,
 	// goes and brings nothing, up to RetryMax. It starts again at Retry after a poll that lasted for CloseAfter. Each client gets up to a
 	// fifth more, at random. Retry defaults to 1 s and cannot be off. RetryMax defaults to 30 s, or to Retry if that is longer.
 	Retry, RetryMax time.Duration
-	// AbandonAfter is how late a client may come back before its request is cancelled. It counts from when the client was told to be back.
-	// Defaults to 10 min.
+	// AbandonAfter is how late a client may come back before its request is cancelled. It counts from when the client was told to be back, in a
+	// task from when the client last asked or listened. Defaults to 10 min.
 	AbandonAfter time.Duration
 	// MaxRuntime is how long a call may run before it is cancelled. Use it in place of a middleware's time limit: a call does not end with
 	// its request. Defaults to off.
@@ -110,6 +118,26 @@ type Policy struct {
 	// Retain is how long a stream is kept once its response was recorded and its client was due back. Defaults to 5 min. Off: until its
 	// session ends or its room is needed.
 	Retain time.Duration
+}
+
+// Tasks says how the server makes tasks. A task is a tools/call of the modern era whose client got a task id in place of the result, and asks
+// with tasks/get how far the call is. The tool does not notice. A client gets a task only if it has declared the extension
+// io.modelcontextprotocol/tasks in that request.
+type Tasks struct {
+	// Off makes no tasks. Then clients are not told of the extension, and the app itself gets the methods tasks/….
+	Off bool
+	// TTL is how long a task is kept after its end. While the call runs, ttlMs grows, so that the result is always kept for this time.
+	// Defaults to 10 min. It cannot be off.
+	TTL time.Duration
+	// PollInterval is how long a client is told to wait between two tasks/get, from 1 ms to 1 h. Defaults to 2 s. It cannot be off.
+	PollInterval time.Duration
+	// Max limits the tasks, with those that have ended and are kept. At the limit a call goes on as one that cannot become a task. Defaults to
+	// 10,000.
+	Max int
+	// MaxPerPrincipal limits the tasks of one principal in the same way. Defaults to a tenth of Max if Principal is set, else to off.
+	MaxPerPrincipal int
+	// Required names the tools that clients without the extension may not call: these get the error -32021 (400). It must be quick. Nil: none.
+	Required func(tool string) bool
 }
 
 // Mode is the form of the answer to a POST.
@@ -146,8 +174,11 @@ type RequestInfo struct {
 	Method string // "tools/call"
 	Name   string // params.name of tools/call and prompts/get, params.uri of resources/read; else ""
 	Client ClientInfo
-	// Polls reports whether the client can be disconnected. If not, CloseAfter has no effect on the request. It is false for initialize.
+	// Polls reports whether the client can be disconnected. If not, CloseAfter has no effect on the request. It is false for initialize, and for
+	// modern requests.
 	Polls bool
+	// Tasks reports whether the request can become a task. If not, TaskAfter has no effect on it.
+	Tasks bool
 	HTTP  *http.Request
 }
 
@@ -159,8 +190,9 @@ const (
 	maxBatch           = 1000      // messages
 	maxInitializeBytes = 64 << 10  // its body; sessions and SDKs keep parts of it
 	maxKeptIDBytes     = 128 << 10 // ids of ended requests that a session keeps, and as many of dropped ones
-	maxEnded           = 256       // ended streams that a session keeps; each costs memory and work of the garbage collector
-	maxRemembered      = 1000      // dropped streams whose numbers a session remembers
+	defaultTaskAfter   = 30 * time.Second
+	maxEnded           = 256  // ended streams that a session keeps; each costs memory and work of the garbage collector
+	maxRemembered      = 1000 // dropped streams whose numbers a session remembers
 )
 
 // resolve fills in the defaults. It returns all mistakes as one error.
@@ -206,6 +238,7 @@ func (c *Config) resolve(app App, modern http.Handler) error {
 	}
 	count(&c.MaxSessions, 10_000)
 	count(&c.MaxConcurrent, 64)
+	faults = append(faults, c.Tasks.resolve(c.Principal != nil)...)
 	for _, h := range c.AllowedHosts {
 		if !door.ValidHost(h) {
 			fault("AllowedHosts: %q is not a host such as api.example.com", h)
@@ -273,12 +306,39 @@ func (p Policy) withDefaults() Policy {
 	if p.Mode == ModeSSE {
 		set(&p.StreamAfter, time.Millisecond)
 	}
+	if p.CloseAfter > 0 {
+		set(&p.TaskAfter, min(p.CloseAfter, defaultTaskAfter))
+	}
+	set(&p.TaskAfter, defaultTaskAfter)
 	set(&p.StreamAfter, 100*time.Millisecond)
 	set(&p.Retry, time.Second)
 	set(&p.RetryMax, max(30*time.Second, p.Retry))
 	set(&p.AbandonAfter, 10*time.Minute)
 	set(&p.Retain, 5*time.Minute)
 	return p
+}
+
+// resolve fills in the defaults, and returns all mistakes.
+func (t *Tasks) resolve(principals bool) (faults []error) {
+	if t.TTL == 0 {
+		t.TTL = 10 * time.Minute
+	}
+	if t.PollInterval == 0 {
+		t.PollInterval = 2 * time.Second
+	}
+	if t.Max == 0 {
+		t.Max = 10_000
+	}
+	if t.MaxPerPrincipal == 0 && principals {
+		t.MaxPerPrincipal = max(t.Max/10, 1)
+	}
+	if t.TTL < time.Millisecond {
+		faults = append(faults, fmt.Errorf("Tasks.TTL: %v is less than 1 ms", t.TTL))
+	}
+	if t.PollInterval < time.Millisecond || t.PollInterval > time.Hour {
+		faults = append(faults, fmt.Errorf("Tasks.PollInterval: %v is not from 1 ms to 1 h", t.PollInterval))
+	}
+	return faults
 }
 
 // core is the policy in the form that the machine takes. Negative durations stay: they mean off there too.

@@ -7,7 +7,7 @@ import (
 
 // DrainError says what a Drain did not wait for.
 type DrainError struct {
-	Running   int // requests that had no response yet
+	Running   int // requests that had no response yet, tasks among them
 	Unfetched int // responses that were not written to a client
 }
 
@@ -21,8 +21,8 @@ func (srv *Server) Draining() bool { return srv.engine.Draining() }
 // Drain waits until the server has finished its work. Call it before http.Server.Shutdown.
 //
 // It refuses new sessions and new requests (503) and ends idle standalone streams and the modern era's subscriptions/listen. It still
-// serves polls, and the streams of running requests stay open, because no other process could serve them. It returns nil when no request
-// runs and each response has been written to a client or was kept for Retain. It does not end sessions then: a client that is still reading, or
+// serves polls and tasks/…, and the streams of running requests stay open, because no other process could serve them. It returns nil when no
+// request or task runs and each response has been written to a client or was kept for Retain, that of a task for Tasks.TTL. It does not end sessions then: a client that is still reading, or
 // about to poll, would be told that its session is gone.
 //
 // When ctx ends first, Drain calls Close and returns a *DrainError that counts what was left.
@@ -52,6 +52,11 @@ func (srv *Server) Drain(ctx context.Context) error {
 // unfinished counts what a drain waits for.
 func (srv *Server) unfinished() (left DrainError) {
 	left.Running = int(srv.modernRunning.Load())
+	if srv.tasks != nil {
+		running, unfetched, _ := srv.tasks.Count()
+		left.Running += running
+		left.Unfetched += unfetched
+	}
 	for _, s := range srv.all() {
 		l, _ := s.engine.Load()
 		left.Running += l.Running
@@ -60,10 +65,14 @@ func (srv *Server) unfinished() (left DrainError) {
 	return left
 }
 
-// Close answers every request with an error and ends every stream and session. It does not wait for handlers or clients. More calls have no
+// Close answers every request with an error and ends every stream and session. A task that runs has failed then, with the data.reason
+// ReasonShutdown, which clients can still ask for. Close does not wait for handlers or clients. More calls have no
 // effect. It can be passed to http.Server.RegisterOnShutdown.
 func (srv *Server) Close() {
 	srv.engine.Drain()
+	if srv.tasks != nil {
+		srv.tasks.Stop()
+	}
 	srv.cancelModern()
 	srv.each(func(s *Session) { s.engine.Stop() })
 }

@@ -22,9 +22,9 @@ var noCall Handle
 
 // HandleFromContext returns the handle of the call that ctx belongs to. It is never nil. Outside a call its methods return ErrNoCall.
 //
-// A request of the modern era has no session, and its client cannot poll: CloseStream and CloseStandaloneStream return ErrNotResumable there,
-// Ask and SetPolicy return ErrNoCall. In an app of NewApp or NewToolApp, Progress, Notify, Connected and WaitConnected serve the request's own
-// response. If an SDK answers the request, they do what they do outside a call.
+// A request of the modern era has no session, but its call can become a task (Config.Tasks): CloseStream and Ask make it one. Until then Progress,
+// Notify and Connected serve the request's own response, whether an SDK answers it or an app of NewApp. From then on Progress sets the
+// task's statusMessage, and Notify sends nothing, because tasks have no place for it.
 func HandleFromContext(ctx context.Context) *Handle {
 	if h, ok := ctx.Value(handleKey{}).(*Handle); ok {
 		return h
@@ -49,47 +49,47 @@ func ContextWithServer(ctx context.Context, srv *Server) context.Context {
 //
 // The client is told to wait for retryAfter, or for the policy's Retry if that is 0, and for up to a fifth more at random.
 //
+// In the modern era CloseStream makes the call a task: its client gets the task in place of the result, and asks for the result later. retryAfter
+// has no effect there.
+//
 // An error only means that the client keeps its connection, so the tool need not fail because of it: ErrNotResumable (the client cannot
-// poll, or did not come back when it was disconnected before), ErrNoCall or ErrEnded.
+// poll, or did not come back when it was disconnected before; it cannot be given a task), ErrNoCall or ErrEnded.
 func (h *Handle) CloseStream(retryAfter time.Duration) error {
 	if h.c == nil {
-		return h.closeError()
+		return h.modern.closeStream()
 	}
 	return h.c.s.closeStream(h.c.engine.Stream(), retryAfter)
 }
 
 // CloseStandaloneStream is CloseStream for the session's standalone stream.
 func (h *Handle) CloseStandaloneStream(retryAfter time.Duration) error {
-	if h.c == nil {
-		return h.closeError()
+	switch {
+	case h.c != nil:
+		return h.c.s.closeStream(h.c.s.engine.Standalone(), retryAfter)
+	case h.modern != nil:
+		return ErrNotResumable // there is none
 	}
-	return h.c.s.closeStream(h.c.s.engine.Standalone(), retryAfter)
-}
-
-// closeError says why there is no stream to close outside a call.
-func (h *Handle) closeError() error {
-	if h.modern == nil {
-		return ErrNoCall
-	}
-	h.modern.srv.warnOnce(warnModernClose,
-		"rejoin: CloseStream has no effect for clients of the modern era, which has no resumption: they cannot poll (Config.Eras)")
-	return ErrNotResumable
+	return ErrNoCall
 }
 
 // SetPolicy changes CloseAfter, Retry, RetryMax, AbandonAfter and MaxRuntime for the rest of this call. Zero fields stay as they are.
-// Negative fields are off, but a negative Retry has no effect.
+// Negative fields are off, but a negative Retry has no effect. In the modern era only AbandonAfter and MaxRuntime have an effect, and only once
+// the call is a task; MaxRuntime then counts from the beginning of the task.
 func (h *Handle) SetPolicy(p Policy) error {
 	if h.c == nil {
-		return ErrNoCall
+		return h.modern.setPolicy(p)
 	}
 	return operationError(h.c.s.engine.Adjust(h.c.engine.Stream(), core.Policy{
 		CloseAfter: p.CloseAfter, Retry: max(p.Retry, 0), RetryMax: p.RetryMax, AbandonAfter: p.AbandonAfter, MaxRuntime: p.MaxRuntime,
 	}))
 }
 
-// Resumable reports whether CloseStream can disconnect this client.
+// Resumable reports whether CloseStream can disconnect this client, in the modern era whether the call is a task or can become one.
 func (h *Handle) Resumable() bool {
-	return h.c != nil && h.c.engine.Resumable()
+	if h.c == nil {
+		return h.modern.resumable()
+	}
+	return h.c.engine.Resumable()
 }
 
 // Connected reports whether the client reads the call's stream now. That may have changed when Connected returns, so do not use it to decide
@@ -102,16 +102,18 @@ func (h *Handle) Connected() bool {
 }
 
 // WaitConnected waits until the client reads the call's stream, and returns nil then. It returns ErrEnded if the call ends first, and the
-// cause of ctx if that ends first.
+// cause of ctx if that ends first. In a task it returns ErrNoStream at once.
 func (h *Handle) WaitConnected(ctx context.Context) error {
 	switch {
 	case h.c != nil:
 	case h.modern.connected():
 		return nil
-	case h.modern.open():
-		return ErrEnded
-	default:
+	case h.modern == nil:
 		return ErrNoCall
+	case h.modern.task.made() != nil:
+		return ErrNoStream
+	default:
+		return ErrEnded
 	}
 	for {
 		if h.c.ctx.Err() != nil {
@@ -135,7 +137,7 @@ func (h *Handle) WaitConnected(ctx context.Context) error {
 func (h *Handle) Progress(done, total float64, message string) error {
 	switch {
 	case h.c != nil:
-	case h.modern.open():
+	case h.modern != nil:
 		return h.modern.progress(done, total, message)
 	default:
 		return ErrNoCall
@@ -158,7 +160,7 @@ func (h *Handle) Progress(done, total float64, message string) error {
 // In the modern era there is no such stream: after the call Notify returns ErrEnded. The client gets no notifications/message below the logLevel in
 // the _meta of its request, or without one, and none of the notifications that only a subscription may bring.
 func (h *Handle) Notify(method string, params any) error {
-	if h.c == nil && !h.modern.open() {
+	if h.c == nil && h.modern == nil {
 		return ErrNoCall
 	}
 	raw, err := marshalParams(params)
@@ -175,9 +177,12 @@ func (h *Handle) Notify(method string, params any) error {
 // client without a connection gets the request when it comes back, so limit the wait with ctx. When the wait ends without an answer, the
 // client is told so. An error that the client answers is an *Error. ErrNotOffered comes at once: the client did not say in initialize
 // that it answers such requests (Session.CanAsk).
+//
+// In the modern era only a task can ask while it runs, so Ask makes the call a task. It returns ErrNotResumable if the client cannot be given
+// one. The client answers when it next asks for the task.
 func (h *Handle) Ask(ctx context.Context, method string, params, result any) error {
 	if h.c == nil {
-		return ErrNoCall
+		return h.modern.ask(ctx, method, params, result)
 	}
 	return h.c.s.askAndWait(ctx, h.c, method, params, result)
 }

@@ -18,6 +18,7 @@ const (
 	warnNoDeadline
 	warnNotResumable
 	warnModernClose
+	warnTasksFull
 	warnFull
 	warnUnsent
 	warnStoreFailed
@@ -69,6 +70,14 @@ func (srv *Server) logUnsent(s *Session, err error) {
 
 func (srv *Server) logStoreFailed(s *Session, err error) {
 	srv.warnOnce(warnStoreFailed, "rejoin: the event store failed; the stream goes on without it, and the store is tried again", "session", s.ref, "error", err)
+}
+
+func (srv *Server) logTaskStoreFailed(err error) {
+	srv.warnOnce(warnStoreFailed, "rejoin: the event store failed for a task: its result is kept in memory, or its client is told to ask again", "error", err)
+}
+
+func (srv *Server) logTasksFull() {
+	srv.warnOnce(warnTasksFull, "rejoin: a call did not become a task, because there are as many tasks as there may be (Config.Tasks.Max, MaxPerPrincipal)")
 }
 
 // logMoved reports that, as the store says, another process owns a session.
@@ -153,8 +162,9 @@ func (srv *Server) logMissedPoll(s *Session) {
 }
 
 // shorten shortens what a client chose for a log.
-func shorten(s string) string {
-	const most = 100
+func shorten(s string) string { return shortenTo(s, 100) }
+
+func shortenTo(s string, most int) string {
 	if len(s) <= most {
 		return s
 	}

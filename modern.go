@@ -4,7 +4,9 @@ import (
 	"context"
 	"errors"
 	"net/http"
+	"strings"
 	"sync"
+	"time"
 
 	"github.com/rejoin-mcp/rejoin/core"
 	"github.com/rejoin-mcp/rejoin/internal/door"
@@ -15,7 +17,7 @@ import (
 // modernVersion reports whether a message declares that it belongs to the modern era. It does so with any version in its _meta that is not a
 // known one, because older versions have no version there. declared is the version in _meta, as JSON; nil: there is none.
 func modernVersion(m *jsonrpc.Message) (declared []byte, modern bool) {
-	declared, ok := jsonrpc.Field(m.Params, "_meta", "io.modelcontextprotocol/protocolVersion")
+	declared, ok := jsonrpc.Field(m.Params, "_meta", metaPrefix+"protocolVersion")
 	if !ok {
 		return nil, false
 	}
@@ -44,8 +46,8 @@ func (srv *Server) checkModern(version string, declared []byte) *refusal {
 	return &refusal{status: http.StatusBadRequest, code: codeVersion, data: srv.unknownVersionData(version), message: unknownVersion}
 }
 
-// serveModern passes a request of the modern era to the app's handler, with the body as it came. The request has no session, so it ends with
-// its connection, or with the server. The handler runs in its own goroutine. serveModern waits for it.
+// serveModern answers a request of the modern era. Requests about tasks are the server's; the app's handler gets the others, with the body as it
+// came.
 func (srv *Server) serveModern(w http.ResponseWriter, r *http.Request, m *jsonrpc.Message, body []byte) *refusal {
 	running, ends := &srv.modernRunning, srv.modernCtx
 	if string(m.Method) == "subscriptions/listen" { // never ends by itself, so Drain does not wait for it, but ends it
@@ -56,41 +58,135 @@ func (srv *Server) serveModern(w http.ResponseWriter, r *http.Request, m *jsonrp
 		running.Add(-1)
 		srv.engine.Notify()
 	}()
+	c := &modernCall{srv: srv, id: m.ID, method: methodName(m.Method), params: m.Params}
+	if m.Kind == jsonrpc.Request && strings.HasPrefix(c.method, "tasks/") && srv.ownsTasks(r, m) {
+		return srv.serveTask(w, r, m) // also while the server drains: no other process could
+	}
 	if srv.engine.Draining() {
 		return &refuseDraining
 	}
 	if srv.tooManyUnreturned() {
 		return &refuseUnreturned
 	}
-	ctx, cancel := context.WithCancelCause(context.WithValue(ContextWithServer(r.Context(), srv), handleKey{}, &Handle{modern: &modernCall{srv: srv}}))
-	defer cancel(nil)
-	defer context.AfterFunc(ends, func() { cancel(ErrShutdown) })()
+	c.json, c.stream = door.Accepted(r.Header["Accept"])
+	plan, f := srv.planModern(c, r, m, body)
+	if f != nil {
+		return f
+	}
+	srv.runModern(w, r, c, plan, ends)
+	return nil
+}
 
-	out := respond.NewRelay(w, respond.RelayConfig{
-		WriteTimeout: srv.cfg.WriteTimeout, KeepAlive: srv.cfg.KeepAlive,
+// modernPlan says how a modern request is served.
+type modernPlan struct {
+	handler http.Handler
+	request *http.Request // for the handler, without its context
+	limit   time.Duration // its MaxRuntime; not positive: none
+	after   time.Duration // its TaskAfter; not positive: never
+	task    *taskCall     // nil: it cannot become a task
+	listen  *taskListen   // nil: it does not listen to tasks
+}
+
+// planModern decides how a request is served, or returns why it is refused.
+func (srv *Server) planModern(c *modernCall, r *http.Request, m *jsonrpc.Message, body []byte) (modernPlan, *refusal) {
+	plan := modernPlan{handler: srv.modernApp, request: modernRequest(r, body)}
+	if m.Kind != jsonrpc.Request {
+		return plan, nil
+	}
+	var f *refusal
+	switch c.method {
+	case "server/discover":
+		if srv.tasks != nil {
+			plan.handler = discovery{srv}
+		}
+		return plan, nil
+	case "subscriptions/listen":
+		plan.listen, f = srv.planListen(c, r, m)
+		if plan.listen != nil {
+			plan.handler = plan.listen
+		}
+		return plan, f
+	}
+	tasks := false
+	if c.method == "tools/call" {
+		if tasks, f = srv.canBecomeTask(r, m); f != nil {
+			return plan, f
+		}
+	}
+	policy := srv.modernPolicy(r, m, tasks)
+	plan.limit, plan.after = policy.MaxRuntime, policy.TaskAfter
+	if tasks {
+		plan.task = newTaskCall(c, r, body, policy)
+		c.task = plan.task
+	}
+	return plan, nil
+}
+
+// runModern lets the handler answer, in a goroutine of its own. The request has no session, so it ends with its connection, unless it becomes a
+// task, or with the server. It waits for the handler, or for the answer that a task is.
+func (srv *Server) runModern(w http.ResponseWriter, r *http.Request, c *modernCall, plan modernPlan, ends context.Context) {
+	parent := r.Context()
+	if plan.task != nil {
+		parent = context.WithoutCancel(parent) // plan.task ends it with the request
+	}
+	ctx, cancel := context.WithCancelCause(context.WithValue(ContextWithServer(parent, srv), handleKey{}, &Handle{modern: c}))
+	c.ctx = ctx
+	cfg := respond.RelayConfig{
+		WriteTimeout: srv.cfg.WriteTimeout, KeepAlive: srv.cfg.KeepAlive, JSON: c.json, Stream: c.stream,
 		CannotFlush: func() { srv.logNoFlush(r) },
 		WriteFailed: func(err error) {
 			srv.engine.NoteWriteError(err)
 			cancel(err)
 		},
-	})
-	srv.liftModernLimits(r, out)
+	}
+	if plan.task != nil {
+		cfg.Leave = plan.task.begin(ctx, cancel, r.Context(), &plan)
+	}
+	out := respond.NewRelay(w, cfg)
+	c.out = out
+	srv.liftModernLimits(r, out, cfg.Leave)
+	stopped := context.AfterFunc(ends, func() { cancel(ErrShutdown) })
+	overran := func() bool { return true }
+	if plan.limit > 0 {
+		overran = time.AfterFunc(plan.limit, func() { cancel(ErrMaxRuntime) }).Stop
+	}
 	returned := srv.countUnreturned(ctx)
+	left := false
 	defer func() { // also if the writer of a middleware panics
+		stopped()
+		overran()
+		if left {
+			return // a task goes on
+		}
+		if plan.listen != nil {
+			defer plan.listen.stop()
+		}
 		cancel(nil)
 		out.Close()
 		returned()
 	}()
-	out.Start(srv.modernApp, modernRequest(r.WithContext(ctx), body))
-	out.Run()
+	if plan.task != nil {
+		plan.task.returned = returned
+	}
+	if plan.listen != nil {
+		plan.listen.start()
+	}
+	out.Start(plan.handler, plan.request.WithContext(ctx))
+	if left = out.Run(); left {
+		return
+	}
 	returned()
-	srv.finishModern(ctx, out, m.ID)
-	return nil
+	srv.finishModern(ctx, out, c.id)
 }
 
-// liftModernLimits removes the read and write limits of the http.Server from this request. It logs if it cannot remove the latter.
-func (srv *Server) liftModernLimits(r *http.Request, out *respond.Relay) {
-	if hs, ok := r.Context().Value(http.ServerContextKey).(*http.Server); ok && hs.WriteTimeout > 0 && !out.Unbound() {
+// liftModernLimits removes the read and write limits of the http.Server from this request. If it cannot remove the latter, the call becomes a task
+// before (leave), or it logs that calls end there.
+func (srv *Server) liftModernLimits(r *http.Request, out *respond.Relay, leave *respond.Leave) {
+	if leave != nil && leave.After > 0 {
+		if left := srv.timeLeft(r, out); left > 0 {
+			leave.After = min(leave.After, left)
+		}
+	} else if hs, ok := r.Context().Value(http.ServerContextKey).(*http.Server); ok && hs.WriteTimeout > 0 && !out.Unbound() {
 		srv.warnOnce(warnNoDeadline, "rejoin: the response writer has no write deadlines: the server's WriteTimeout ends modern requests",
 			"timeout", hs.WriteTimeout)
 	}
@@ -100,18 +196,31 @@ func (srv *Server) liftModernLimits(r *http.Request, out *respond.Relay) {
 // finishModern ends the response in the way in which the handler has ended. id is the id of the request; nil: it is a notification.
 func (srv *Server) finishModern(ctx context.Context, out *respond.Relay, id []byte) {
 	what, stack := out.Panicked()
-	switch {
-	case what == nil && !out.Wrote() && errors.Is(context.Cause(ctx), ErrShutdown): // SDKs do not answer when the context has ended
-		f := failure(core.Shutdown)
-		out.Answer(http.StatusServiceUnavailable, jsonrpc.AppendError(nil, id, f.Code, f.Message, f.Data), id != nil)
-	case what == nil:
+	if why := endedBy(ctx); why != core.NoReason && what == nil && !out.Wrote() { // SDKs do not answer when the context has ended
+		f := failure(why)
+		out.Answer(modernStatus(f), jsonrpc.AppendError(nil, id, f.Code, f.Message, f.Data), id != nil)
+		return
+	}
+	switch what {
+	case nil:
 		out.Finish()
-	case what == http.ErrAbortHandler: //nolint:errorlint // as net/http compares it
+	case http.ErrAbortHandler:
 		out.Abort()
 	default:
 		srv.logPanic("the handler of modern requests", what, stack)
 		out.Answer(http.StatusInternalServerError, jsonrpc.AppendError(nil, id, CodeInternal, "internal error", nil), id != nil)
 	}
+}
+
+// endedBy returns why the server has ended a request, or NoReason.
+func endedBy(ctx context.Context) core.Reason {
+	switch cause := context.Cause(ctx); {
+	case errors.Is(cause, ErrShutdown):
+		return core.Shutdown
+	case errors.Is(cause, ErrMaxRuntime):
+		return core.Overran
+	}
+	return core.NoReason
 }
 
 // countUnreturned counts a handler among those that run although their requests have ended: from the end of ctx until returned is called.
@@ -124,9 +233,10 @@ func (srv *Server) countUnreturned(ctx context.Context) (returned func()) {
 	})
 }
 
-// modernRequest changes r, a copy that nothing else uses, into the request for the app's handler. It gets the body that was checked, and loses
-// the headers of the legacy era, which clients of both eras still send.
+// modernRequest returns a copy of r, for the app's handler. It gets the body that was checked, and loses the headers of the legacy era, which
+// clients of both eras still send.
 func modernRequest(r *http.Request, body []byte) *http.Request {
+	r = r.WithContext(r.Context())
 	r.Body, r.ContentLength, r.TransferEncoding = door.Replay(body), int64(len(body)), nil
 	r.Header = r.Header.Clone()
 	r.Header.Del(sessionHeader)

@@ -5,24 +5,36 @@ import (
 	"encoding/json"
 	"net/http"
 	"slices"
+	"strconv"
+	"sync/atomic"
 
 	"github.com/rejoin-mcp/rejoin/internal/engine"
 	"github.com/rejoin-mcp/rejoin/internal/jsonrpc"
 	"github.com/rejoin-mcp/rejoin/internal/respond"
 )
 
-// modernCall is a request of the modern era. Its methods for a Handle accept nil, which stands for no request.
+// modernCall is a request of the modern era, for its Handle. Its methods for a Handle accept nil, which stands for no request.
 type modernCall struct {
-	srv    *Server
-	ctx    context.Context
-	id     []byte
-	method string
-	params json.RawMessage
-	answer *respond.Answer // nil: an SDK answers the request, and only srv is set
-	app    *handlerApp
+	srv          *Server
+	ctx          context.Context
+	id           []byte
+	method       string
+	params       json.RawMessage
+	json, stream bool // what the client accepts
+	out          *respond.Relay
+	task         *taskCall // nil: it cannot become a task
 }
 
-var _ answerer = (*modernCall)(nil)
+// modernAnswer is the answer of an app of NewApp to a modern request.
+type modernAnswer struct {
+	*modernCall
+
+	app   *handlerApp
+	w     http.ResponseWriter
+	ended atomic.Bool
+}
+
+var _ answerer = (*modernAnswer)(nil)
 
 func (m *modernCall) Context() context.Context { return m.ctx }
 
@@ -31,7 +43,7 @@ func (m *modernCall) Method() string { return m.method }
 func (m *modernCall) origin() (*Server, SessionRef) { return m.srv, "" }
 
 // reply sends the result, with what the modern era requires in it.
-func (m *modernCall) reply(result json.RawMessage, encoded bool) error {
+func (m *modernAnswer) reply(result json.RawMessage, encoded bool) error {
 	if e := checkResult(m, result, encoded); e != nil {
 		return m.Fail(e)
 	}
@@ -39,7 +51,7 @@ func (m *modernCall) reply(result json.RawMessage, encoded bool) error {
 }
 
 // Fail sends an error. nil stands for an internal error.
-func (m *modernCall) Fail(e *Error) error {
+func (m *modernAnswer) Fail(e *Error) error {
 	if e == nil {
 		e = Errorf(CodeInternal, "internal error")
 	}
@@ -47,13 +59,24 @@ func (m *modernCall) Fail(e *Error) error {
 }
 
 // refuse answers a request that does not reach the Handler.
-func (m *modernCall) refuse(status int, e *Error) {
+func (m *modernAnswer) refuse(status int, e *Error) {
 	m.srv.stats.refused.Add(1)
 	_ = m.end(status, errorMessage(m, m.id, e)) // the client may be gone
 }
 
-func (m *modernCall) end(status int, message []byte) error {
-	if !m.answer.End(status, message) {
+// end writes the answer. If a stream has begun, the Relay makes an event of it, and the status has no effect.
+func (m *modernAnswer) end(status int, message []byte) error {
+	if m.ended.Swap(true) {
+		return ErrEnded
+	}
+	if !m.json && status == http.StatusOK {
+		m.out.Begin()
+	}
+	h := m.w.Header()
+	h.Set("Content-Type", "application/json")
+	h.Set("Content-Length", strconv.Itoa(len(message)))
+	m.w.WriteHeader(status)
+	if _, err := m.w.Write(message); err != nil {
 		return ErrEnded
 	}
 	return nil
@@ -74,13 +97,18 @@ func modernStatus(e *Error) int {
 	return http.StatusOK
 }
 
-// open reports whether a Handle can write to the response.
-func (m *modernCall) open() bool { return m != nil && m.answer != nil }
+// connected reports whether the client waits for the response of the request itself.
+func (m *modernCall) connected() bool { return m != nil && m.ctx.Err() == nil && m.task.made() == nil }
 
-// connected reports whether the client still waits.
-func (m *modernCall) connected() bool { return m.open() && m.ctx.Err() == nil }
-
+// progress reports progress to the client: on the response, or as the statusMessage of the task.
 func (m *modernCall) progress(done, total float64, message string) error {
+	if t := m.task.made(); t != nil {
+		if t.Final() {
+			return ErrEnded
+		}
+		t.Note(progressText(done, total, message))
+		return nil
+	}
 	token := progressTokenOf(m.params)
 	if token == nil {
 		return nil
@@ -108,11 +136,12 @@ func (m *modernCall) notify(method string, params json.RawMessage) error {
 	return m.send(jsonrpc.AppendRequest(nil, nil, method, params))
 }
 
+// send sends a message on the response, before the result. In a task there is no response: the message is dropped.
 func (m *modernCall) send(message []byte) error {
 	switch {
 	case len(message) > engine.MaxEventBytes:
 		return ErrTooLarge
-	case !m.answer.Send(message):
+	case m.out.Send(message) != nil:
 		return ErrEnded
 	}
 	return nil

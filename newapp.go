@@ -171,11 +171,16 @@ func (h *handlerSession) handle(c *Call) {
 
 // answerer is a request that a Handler answers: a Call, or a request of the modern era.
 type answerer interface {
+	answered
 	Context() context.Context
-	Method() string
 	reply(result json.RawMessage, encoded bool) error
 	Fail(e *Error) error
-	origin() (srv *Server, session SessionRef) // for logs; "": no session
+}
+
+// answered is what logs say of a request.
+type answered interface {
+	Method() string
+	origin() (srv *Server, session SessionRef) // "": no session
 }
 
 // answer runs the Handler and answers with what it returns.

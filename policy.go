@@ -6,7 +6,6 @@ import (
 
 	"github.com/rejoin-mcp/rejoin/core"
 	"github.com/rejoin-mcp/rejoin/internal/jsonrpc"
-	"github.com/rejoin-mcp/rejoin/internal/respond"
 )
 
 // policyFor returns the policy of one request. mode is what its client accepts; ModeAuto: anything.
@@ -27,10 +26,19 @@ func (s *Session) policyFor(r *http.Request, m *jsonrpc.Message, mode Mode) core
 	return p.core()
 }
 
+// modernPolicy returns the policy of a modern request. tasks: it can become a task.
+func (srv *Server) modernPolicy(r *http.Request, m *jsonrpc.Message, tasks bool) Policy {
+	p := srv.cfg.Policy.withDefaults()
+	if f := srv.cfg.PolicyFor; f != nil {
+		p = f(RequestInfo{Method: string(m.Method), Name: targetName(m), Client: modernClient(r.Header, m), Tasks: tasks, HTTP: r}, p).withDefaults()
+	}
+	return p
+}
+
 // timeLeft returns how long a response may take, so that it ends before something outside cuts it: a middleware's deadline on the request's
 // context, or the WriteTimeout of the http.Server, if that cannot be moved. It leaves a tenth of that time, at least 50 ms, unused. 0: no
 // limit.
-func (srv *Server) timeLeft(r *http.Request, out *respond.Writer) time.Duration {
+func (srv *Server) timeLeft(r *http.Request, out interface{ Unbound() bool }) time.Duration {
 	var left time.Duration
 	if d, ok := r.Context().Deadline(); ok {
 		left = max(time.Until(d), 1)

@@ -27,7 +27,7 @@ type refusal struct {
 // client ends its session. If the session is gone, the id is null: clients take an error with an id for the end of that request only, but all
 // requests of the session have ended.
 func (srv *Server) refuse(w http.ResponseWriter, f *refusal, id []byte) {
-	if f.status == http.StatusNotFound {
+	if f.code == codeSession {
 		id = nil
 	}
 	srv.stats.refused.Add(1)
@@ -93,6 +93,12 @@ const unknownVersion = "unknown protocol version; this server speaks those in da
 var (
 	refuseUnknownSession = refusal{
 		status: http.StatusNotFound, code: codeSession, message: "no such session: it has ended, or was never opened; send initialize",
+	}
+	// refuseUnknownTask is also the answer for the tasks of others, so that ids cannot be probed.
+	refuseUnknownTask = refusal{status: http.StatusBadRequest, code: CodeInvalidParams, message: "no such task: it has expired, or there never was one"}
+	refuseStoreFailed = refusal{
+		status: http.StatusServiceUnavailable, code: codeServer, message: "the event store failed to return the result; ask again",
+		data: `{"reason":"` + ReasonStore + `"}`, retry: true,
 	}
 	refuseDraining = refusal{
 		status: http.StatusServiceUnavailable, code: codeServer, message: "the server is shutting down; try again", retry: true,

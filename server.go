@@ -42,6 +42,8 @@ type Server struct {
 	listensRunning atomic.Int64    // requests of subscriptions/listen that run
 	listenCtx      context.Context // their contexts end with it; Drain and Close end it
 	cancelListens  context.CancelFunc
+	tasks          *engine.Tasks // nil: no task is made
+	discovered     discovered    // what the app says of itself in the modern era
 
 	mu         sync.RWMutex
 	sessions   map[string]*Session
@@ -72,6 +74,12 @@ func NewServer(app App, cfg Config) (*Server, error) {
 		},
 		Store: cfg.Store, StoreTimeout: cfg.StoreTimeout, KeepAlive: cfg.KeepAlive, Node: cfg.Node,
 	})
+	if modern != nil && cfg.Eras != EraLegacy && !cfg.Tasks.Off {
+		srv.tasks = srv.engine.NewTasks(cfg.Tasks.Max, cfg.Tasks.MaxPerPrincipal)
+	}
+	if own, ok := app.(*handlerApp); ok {
+		srv.discovered.known.Store(&selfDescription{serverInfo: own.info.server()})
+	}
 	srv.modernCtx, srv.cancelModern = context.WithCancel(context.Background())
 	srv.listenCtx, srv.cancelListens = context.WithCancel(srv.modernCtx)
 	return srv, nil

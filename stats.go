@@ -6,14 +6,19 @@ import (
 	"github.com/rejoin-mcp/rejoin/eventstore"
 )
 
-// Stats are numbers of a server. Sessions, Streams, Connections, Parked and StoredBytes are gauges; all other fields count since NewServer. Of
-// these fields only Connections, Refused and WritesTimedOut include requests of the modern era.
+// Stats are numbers of a server. Sessions, Streams, Connections, Parked, Tasks, TasksRunning and StoredBytes are gauges; all other fields count
+// since NewServer. Of these fields only Connections, Refused, WritesTimedOut, StoreFailed and those about tasks and the store include requests of
+// the modern era.
 type Stats struct {
 	Sessions    int64
 	Streams     int64 // running, and ended ones that are kept
 	Connections int64
 	Parked      int64 // streams of requests that run and have no reader
 	StoredBytes int64 // in the event store
+
+	Tasks        int64 // that run, and ended ones that are kept
+	TasksRunning int64
+	TasksMade    int64 // calls that became a task
 
 	Opened    int64 // sessions that were opened
 	Closed    int64 // times that a client was disconnected
@@ -32,7 +37,7 @@ type Stats struct {
 }
 
 // counters are the counters that the engine does not have.
-type counters struct{ opened, doubted, moved, refused, full atomic.Int64 }
+type counters struct{ opened, doubted, moved, refused, full, tasks atomic.Int64 }
 
 // Stats returns the numbers as they are now, for expvar, Prometheus or a log line.
 func (srv *Server) Stats() Stats {
@@ -45,6 +50,11 @@ func (srv *Server) Stats() Stats {
 	if u := eventstore.AccountantOf(srv.cfg.Store); u != nil {
 		out.StoredBytes, out.Evicted = u.Usage()
 	}
+	if srv.tasks != nil {
+		running, _, kept := srv.tasks.Count()
+		out.Tasks, out.TasksRunning = int64(kept), int64(running)
+	}
+	out.TasksMade = c.tasks.Load()
 	out.Connections = srv.modernRunning.Load() + srv.listensRunning.Load()
 	for _, s := range srv.all() {
 		if l, ok := s.engine.Load(); ok {

@@ -94,7 +94,7 @@ func callTool(ctx context.Context, r *Request, run runnable) (any, error) {
 	if run.handler == nil {
 		return nil, Errorf(CodeInvalidParams, "unknown tool %q", r.Name())
 	}
-	if len(run.headers) > 0 && HandleFromContext(ctx).modern.open() {
+	if len(run.headers) > 0 && HandleFromContext(ctx).modern != nil {
 		arguments, _ := jsonrpc.Field(r.Params, "arguments")
 		for _, h := range run.headers {
 			if fault := h.Fault(r.Header, arguments); fault != "" {

@@ -21,7 +21,7 @@ func (m *Machine) target(in *In) (int32, Reason) {
 		case in.Flags&Ask != 0 && m.streams[standalone].conn == 0:
 			return -1, NoStream
 		}
-	} else if ofCall && in.Flags&Progress != 0 && in.Flags&Task == 0 {
+	} else if ofCall && in.Flags&Progress != 0 && in.Flags&Augmented == 0 {
 		return -1, Worthless
 	}
 	if m.cfg.NoStandalone {

@@ -73,7 +73,7 @@ const (
 	// Get is a GET. Conn, Nonce, Rand, Dur. Flags: HasCursor (with Stream and Seq of the cursor), NoFlush.
 	Get
 	// Emit is a notification or a server request from the app. Stream: the stream of the call it was made in, or zero. Flags: Progress,
-	// Ask, Task. Conn and Nonce are those of the call's Post.
+	// Ask, Augmented. Conn and Nonce are those of the call's Post.
 	Emit
 	// Reply is the response to a request. Stream, ID: as in its Post.
 	Reply
@@ -122,7 +122,7 @@ const (
 	Initialize                   // Post: the request is initialize
 	Progress                     // Emit: a progress notification; it is discarded once its call has ended
 	Ask                          // Emit: a request to the client; it is discarded if no client can answer
-	Task                         // Emit: the call was task-augmented, so its progress outlives it
+	Augmented                    // Emit: the call was task-augmented, so its progress outlives it
 	CanPoll                      // Opened: the client polls, whatever its version says
 	CannotPoll                   // Opened: the client does not poll
 	Final                        // Drain: no request runs any more, so the standalone stream ends even if it has a reader

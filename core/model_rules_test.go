@@ -298,7 +298,7 @@ func (w *world) attach(c *conn, l *log, o Out) {
 }
 
 func (w *world) emit() {
-	in := In{Op: Emit, Flags: []Flags{0, 0, Progress, Ask, Progress | Task}[w.pick(5)]}
+	in := In{Op: Emit, Flags: []Flags{0, 0, Progress, Ask, Progress | Augmented}[w.pick(5)]}
 	var call *log
 	if w.pick(6) > 0 {
 		call = w.logs[w.pick(len(w.logs))]
@@ -336,7 +336,7 @@ func (w *world) route(call *log, f Flags) (*log, Reason) {
 	switch {
 	case call == nil:
 	case call.ended:
-		if f&Progress != 0 && f&Task == 0 {
+		if f&Progress != 0 && f&Augmented == 0 {
 			return nil, Worthless
 		}
 	case call.stranded:

@@ -183,7 +183,7 @@ var verbs = map[string]Op{
 }
 
 var flagNames = map[string]Flags{
-	"noflush": NoFlush, "initialize": Initialize, "progress": Progress, "ask": Ask, "task": Task, "canpoll": CanPoll, "cannotpoll": CannotPoll,
+	"noflush": NoFlush, "initialize": Initialize, "progress": Progress, "ask": Ask, "task": Augmented, "canpoll": CanPoll, "cannotpoll": CannotPoll,
 	"final": Final, "ping": Ping,
 }
 

@@ -142,7 +142,7 @@ func TestModernAnswersAreUpstreams(t *testing.T) {
 			bubble(t, func(t *testing.T) {
 				s, got := fullServer(), map[bool]string{}
 				for _, replaces := range []bool{true, false} {
-					c := modernClient(t, &app{server: s, modern: newModern(s, replaces), features: detectFeatures()})
+					c := withoutTasks(t, &app{server: s, modern: newModern(s, replaces), features: detectFeatures()})
 					r := modernRequest(t.Context(), t, v2026, row.method, row.target, row.body)
 					if row.change != nil {
 						row.change(r)

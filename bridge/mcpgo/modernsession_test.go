@@ -57,6 +57,12 @@ func modernClient(t *testing.T, app rejoin.App) *rejointest.Client {
 	return rejointest.New(t, app, rejointest.Config{Server: rejoin.Config{Eras: rejoin.EraBoth}})
 }
 
+// withoutTasks is a modernClient whose server leaves tasks/… and server/discover to mcp-go.
+func withoutTasks(t *testing.T, app rejoin.App) *rejointest.Client {
+	t.Helper()
+	return rejointest.New(t, app, rejointest.Config{Server: rejoin.Config{Eras: rejoin.EraBoth, Tasks: rejoin.Tasks{Off: true}}})
+}
+
 // callBody returns a tools/call.
 func callBody(tool, name string) string {
 	return `{"jsonrpc":"2.0","id":7,"method":"tools/call","params":{"name":"` + tool + `","arguments":{"name":"` + name + `"}}}`
@@ -216,7 +222,7 @@ func TestAModernNotificationThatIsNoJSON(t *testing.T) {
 	})
 }
 
-// A task outlives the request that created it, and the next request finds it.
+// A task of mcp-go's own outlives the request that created it, and the next request finds it, if rejoin makes no tasks.
 func TestAModernTaskOutlivesItsRequest(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		s := server.NewMCPServer("test", "1", server.WithTaskCapabilities(true, true, true))
@@ -224,7 +230,7 @@ func TestAModernTaskOutlivesItsRequest(t *testing.T) {
 			func(ctx context.Context, _ mcp.CallToolRequest) (*mcp.CallToolResult, error) {
 				return mcp.NewToolResultText("done"), progress(ctx, s, "p", 1)
 			})
-		c := modernClient(t, New(s))
+		c := withoutTasks(t, New(s))
 		begin := strings.Replace(callBody("task", ""), `"arguments"`, `"task":{"ttl":60000},"arguments"`, 1)
 		body := rest(t, c.Do(modernRequest(t.Context(), t, v2026, "tools/call", "task", begin)))
 		_, id, _ := strings.Cut(body, `"taskId":"`)

@@ -33,7 +33,7 @@ func (s *Session) Emit(r *Request, flags core.Flags, data []byte) core.Reason {
 	if r != nil {
 		m.Stream = r.st.id
 		if r.task {
-			m.Flags |= core.Task
+			m.Flags |= core.Augmented
 		}
 	}
 	return s.Send(m)

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"maps"
 	"net/http"
-	"strings"
 	"time"
 
 	"github.com/rejoin-mcp/rejoin/internal/door"
@@ -14,7 +13,8 @@ import (
 )
 
 // Relay serves a request by an http.Handler that runs in a goroutine of its own, and writes what that handler writes. Only the goroutine that
-// serves the request calls its methods, in this order: Start, Run, then Finish, Answer or Abort, then Close.
+// serves the request calls its methods, in this order: Start, Run, then Finish, Answer or Abort, then Close. If Run reports that it has left,
+// it calls none of these. Send and Begin are for any goroutine.
 type Relay struct {
 	out   Writer
 	in    relayWriter
@@ -22,7 +22,6 @@ type Relay struct {
 	ended chan struct{} // closed when the handler has ended; nil: it was not started
 
 	// Set before ended is closed.
-	returned bool
 	panicked any
 	stack    string
 
@@ -31,6 +30,10 @@ type Relay struct {
 	between bool // what was written ends with a whole event
 	tail    [3]byte
 	err     error // the client cannot be reached
+
+	own     ownStream
+	waiting [][]byte // messages of ours that wait until the handler is between two events
+	leaving leaving
 }
 
 // RelayConfig says what a Relay does beside writing.
@@ -39,11 +42,13 @@ type RelayConfig struct {
 	KeepAlive    time.Duration // a comment after so much silence in a stream; not positive: none
 	CannotFlush  func()        // the handler begins a stream that leaves only at its end
 	WriteFailed  func(error)   // the client cannot be reached any more
+	JSON, Stream bool          // what the client accepts, where the Relay has the choice
+	Leave        *Leave        // nil: the client stays as long as the handler runs
 }
 
 // NewRelay makes the relay of one request.
 func NewRelay(w http.ResponseWriter, cfg RelayConfig) *Relay {
-	return &Relay{out: New(w, cfg.WriteTimeout), in: newRelayWriter(w), cfg: cfg}
+	return &Relay{out: New(w, cfg.WriteTimeout), in: newRelayWriter(w.Header().Clone()), cfg: cfg}
 }
 
 // Stay is the Writer's.
@@ -56,30 +61,51 @@ func (r *Relay) Unbound() bool { return r.out.Unbound() }
 func (r *Relay) Start(h http.Handler, req *http.Request) {
 	r.ended = make(chan struct{})
 	go func() {
-		defer close(r.ended)
+		defer r.handlerEnded()
 		safe.Run(func() {
 			var w http.ResponseWriter = &r.in
 			if r.out.CanFlush() {
 				w = flushingRelayWriter{&r.in}
 			}
 			h.ServeHTTP(w, req)
-			r.returned = true
 		}, func(what any, stack string) { r.panicked, r.stack = what, stack })
 	}()
 }
 
-// Run does what the handler asks for until it has ended.
-func (r *Relay) Run() {
+// handlerEnded tells Run that the handler has ended, or the Collector if Run has left.
+func (r *Relay) handlerEnded() {
+	close(r.ended)
+	if r.cfg.Leave == nil {
+		return
+	}
+	select {
+	case <-r.in.left:
+		r.in.to.end(r.panicked, r.stack)
+	case <-r.in.over:
+	}
+}
+
+// Run does what the handler asks for until it has ended, or until the client has got another answer (Leave). It reports whether it has left.
+func (r *Relay) Run() (left bool) {
 	var quiet QuietTimer
 	defer quiet.Stop()
+	r.leaving.start(r.cfg.Leave)
+	defer r.leaving.stop()
 	for {
 		select {
 		case o := <-r.in.orders:
 			o.done <- r.obey(o)
 		case <-quiet.After(r.stream && r.between && r.err == nil, r.cfg.KeepAlive):
 			_ = r.send(sse.AppendComment(nil)) // the failure is noted
+		case <-r.leaving.due:
+			r.leaving.now = true
+		case <-r.leaving.asked:
+			r.leaving.now = true
 		case <-r.ended:
-			return
+			return false
+		}
+		if r.leaving.now && r.leave() {
+			return true
 		}
 		quiet.Wrote()
 	}
@@ -101,6 +127,7 @@ func (r *Relay) Wrote() bool { return r.headed }
 
 // Finish ends the response of a handler that has returned.
 func (r *Relay) Finish() {
+	r.finishOwn()
 	if !r.headed {
 		r.head(http.StatusOK)
 	}
@@ -135,6 +162,11 @@ func (r *Relay) obey(o relayOrder) error {
 		return r.err
 	case o.status >= 100 && o.status < 200 && o.status != http.StatusSwitchingProtocols:
 		return nil // there is nothing to say in advance
+	case o.begin:
+		return r.sendOwn(o.message)
+	case r.own.begun && !r.own.passes(r.in.header):
+		r.own.body = append(r.own.body, o.data...)
+		return nil
 	case !r.headed:
 		r.head(o.status)
 	}
@@ -144,7 +176,8 @@ func (r *Relay) obey(o relayOrder) error {
 		return r.sent(r.out.flush())
 	case len(o.data) > 0:
 		r.note(o.data)
-		return r.sent(r.out.write(o.data))
+		r.leaving.note(r.stream, o.data)
+		return r.passed(r.sent(r.out.write(o.data)))
 	}
 	return nil
 }
@@ -177,8 +210,7 @@ func (r *Relay) head(status int) {
 		}
 	}
 	maps.Copy(h, r.in.header)
-	kind, _, _ := strings.Cut(h.Get("Content-Type"), ";")
-	if strings.EqualFold(strings.TrimSpace(kind), sseType[0]) {
+	if IsStream(h) {
 		h["Cache-Control"], h["X-Accel-Buffering"] = noCache, noBuffering
 		// A response with a length or an encoding has no room for comments.
 		r.stream = status == http.StatusOK && h.Get("Content-Length") == "" && !door.Encoded(h["Content-Encoding"]) && r.out.CanFlush()

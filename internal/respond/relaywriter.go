@@ -8,27 +8,31 @@ import (
 
 // relayWriter is the ResponseWriter that the handler of a Relay gets. SDKs write from the goroutines of tools, even after their handler
 // has returned. So what they write is handed to the goroutine that serves the request: only that one touches the real writer, and it can
-// put comments between two events. It has no deadlines, which are ours, no trailers and no Unwrap.
+// put comments between two events. When that goroutine has left, the Collector gets what is written. The writer has no deadlines, which are
+// ours, no trailers and no Unwrap.
 type relayWriter struct {
 	header http.Header // the handler's; begins with what outer middleware has set
 	orders chan relayOrder
 	over   chan struct{} // closed: no more orders are taken
+	left   chan struct{} // closed: to takes the orders
+	to     *Collector    // set before left is closed
 }
 
 // relayOrder is one thing to do with the real writer. A head comes with each, if there was none.
 type relayOrder struct {
-	status int
-	data   []byte // the writer waits, so it need not be copied
-	flush  bool
-	done   chan error // has room
+	status  int
+	data    []byte // the writer waits, so it need not be copied
+	flush   bool
+	message []byte     // of ours, to be sent between two events of the handler; nil with begin: only begin a stream
+	begin   bool       // the order is about a message
+	done    chan error // has room
 }
 
-func newRelayWriter(w http.ResponseWriter) relayWriter {
-	header := w.Header().Clone()
+func newRelayWriter(header http.Header) relayWriter {
 	if header == nil {
 		header = http.Header{}
 	}
-	return relayWriter{header: header, orders: make(chan relayOrder), over: make(chan struct{})}
+	return relayWriter{header: header, orders: make(chan relayOrder), over: make(chan struct{}), left: make(chan struct{})}
 }
 
 var errRelayOver = errors.New("rejoin: the handler has returned, and its response has ended")
@@ -37,6 +41,8 @@ func (w *relayWriter) order(o relayOrder) error {
 	o.done = make(chan error, 1)
 	select {
 	case w.orders <- o:
+	case <-w.left:
+		return w.to.obey(o, w.header)
 	case <-w.over:
 		return errRelayOver
 	}

@@ -60,7 +60,7 @@ func TestNewAppAnswersModernRequests(t *testing.T) {
 			logged  string
 		}{
 			{"discover", "server/discover", returns(nil, nil), answered(`{` + about + `,"ttlMs":0,"cacheScope":"private","supportedVersions":` +
-				`["2026-07-28","2025-11-25","2025-06-18","2025-03-26","2024-11-05"],"capabilities":{"logging":{},"resources":{"x":1},"tools":{}},` +
+				`["2026-07-28","2025-11-25","2025-06-18","2025-03-26","2024-11-05"],"capabilities":{"extensions":{"io.modelcontextprotocol/tasks":{}},"logging":{},"resources":{"x":1},"tools":{}},` +
 				`"instructions":"be quick"}`), ""},
 			{"ping", "ping", returns(nil, nil), failed("404", `{"code":-32601,"message":"version 2026-07-28 has no method \"ping\""}`), ""},
 			{"a text", "", returns("done", nil), answered(`{` + about + `,"content":[{"type":"text","text":"done"}]}`), ""},

@@ -59,7 +59,7 @@ func TestMessagesOfAModernCall(t *testing.T) {
 		} {
 			body, res := kit.ReadAll(t, c.Do(call(t, test.meta, "Accept", test.accept)))
 			require.Len(t, got, 11)
-			for i, want := range []error{nil, nil, nil, nil, nil, nil, rejoin.ErrTooLarge, rejoin.ErrNoCall, rejoin.ErrNoCall, rejoin.ErrNotResumable} {
+			for i, want := range []error{nil, nil, nil, nil, nil, nil, rejoin.ErrTooLarge, rejoin.ErrNotResumable, rejoin.ErrNotResumable, rejoin.ErrNotResumable} {
 				require.ErrorIs(t, got[i], want, i)
 			}
 			require.ErrorContains(t, got[10], "not valid JSON")

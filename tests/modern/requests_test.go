@@ -142,8 +142,8 @@ func TestWhatAModernHandlerSeesOfItsRequest(t *testing.T) {
 	})
 }
 
-// In a modern request the handle can do nothing: the SDK answers the request, and there is no session. CloseStream returns ErrNotResumable, and the
-// log says why, once.
+// The handle of a modern request that an SDK answers serves the response of the request. There is no session. Where the client takes no tasks,
+// CloseStream returns ErrNotResumable, and the log says why, once.
 func TestTheHandleOfAModernRequest(t *testing.T) {
 	kit.Bubble(t, func(t *testing.T) {
 		said := &kit.Log{}
@@ -151,22 +151,21 @@ func TestTheHandleOfAModernRequest(t *testing.T) {
 			h := rejoin.HandleFromContext(r.Context())
 			assert.ErrorIs(t, h.CloseStream(0), rejoin.ErrNotResumable)
 			assert.ErrorIs(t, h.CloseStandaloneStream(time.Second), rejoin.ErrNotResumable)
-			assert.ErrorIs(t, h.Progress(1, 2, "x"), rejoin.ErrNoCall)
-			assert.ErrorIs(t, h.Notify("notifications/x", nil), rejoin.ErrNoCall)
-			assert.ErrorIs(t, h.Ask(r.Context(), "roots/list", nil, nil), rejoin.ErrNoCall)
-			assert.ErrorIs(t, h.SetPolicy(rejoin.Policy{}), rejoin.ErrNoCall)
-			assert.ErrorIs(t, h.WaitConnected(r.Context()), rejoin.ErrNoCall)
+			assert.NoError(t, h.Progress(1, 2, "the client has sent no token"))
+			assert.NoError(t, h.Notify("notifications/x", nil))
+			assert.ErrorIs(t, h.Ask(r.Context(), "roots/list", nil, nil), rejoin.ErrNotResumable)
+			assert.ErrorIs(t, h.SetPolicy(rejoin.Policy{}), rejoin.ErrNotResumable)
+			assert.NoError(t, h.WaitConnected(r.Context()))
 			assert.False(t, h.Resumable())
-			assert.False(t, h.Connected())
+			assert.True(t, h.Connected())
 			assert.Empty(t, h.Stream())
 			assert.Nil(t, h.Session())
 		})
 		for range 3 {
-			require.Equal(t, "200 ended", kit.Serve(s, kit.Request(t, http.MethodPost, kit.ModernPing)).Summary())
+			require.Equal(t, "200 sse -:x ended", kit.Serve(s, kit.Request(t, http.MethodPost, kit.ModernPing)).Summary())
 		}
 		require.Len(t, said.All, 1)
-		require.Contains(t, said.All[0], "no resumption")
-		require.Contains(t, said.All[0], "Config.Eras")
+		require.Contains(t, said.All[0], "has not declared io.modelcontextprotocol/tasks")
 		require.ErrorIs(t, rejoin.HandleFromContext(context.Background()).CloseStream(0), rejoin.ErrNoCall)
 	})
 }

@@ -37,6 +37,7 @@ var rowTables = []struct {
 	{"a GET", getRows},
 	{"the eras", eraRows},
 	{"an app of NewApp in the modern era", newAppRows},
+	{"tasks", taskRows},
 	{"fields that came twice", joinedRows},
 	{"bounds", boundRows},
 }

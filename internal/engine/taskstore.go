@@ -1,0 +1,85 @@
+package engine
+
+import (
+	"errors"
+
+	"github.com/rejoin-mcp/rejoin/core"
+	"github.com/rejoin-mcp/rejoin/eventstore"
+	"github.com/rejoin-mcp/rejoin/internal/safe"
+)
+
+// This file has the calls of the event store for tasks. Each task has a log with one event: the response of its call. None is made under the
+// lock, but logOf, which does no I/O; and each catches a panic.
+
+// key names the log of a task. Its name is the id, which no session has.
+func (t *Task) key() eventstore.Key {
+	return eventstore.Key{Session: t.id, Stream: "task", Principal: t.principal}
+}
+
+func (t *Task) logOf() (log eventstore.Log) {
+	store := t.tasks.engine.cfg.Store
+	defer t.recovered("eventstore.Store.Log", func() { log = &lateLog{store: store, key: t.key()} })
+	return store.Log(t.key())
+}
+
+// record gives the response to the store. False: the task must keep it itself.
+func (t *Task) record(response []byte) (kept bool) {
+	ctx, cancel := t.tasks.engine.deadline()
+	defer cancel()
+	defer t.recovered("eventstore.Log.Append", func() { kept = false })
+	err := t.log.Append(ctx, 1, response, true)
+	if err != nil {
+		t.storeFailed(err)
+	}
+	return err == nil
+}
+
+// load returns the response, or why the store will never return it, or an error if it may do so later.
+func (t *Task) load() (response []byte, lost core.Reason, err error) {
+	ctx, cancel := t.tasks.engine.deadline()
+	defer cancel()
+	defer t.recovered("eventstore.Log.Read", func() { err = errStorePanic })
+	var events [1]eventstore.Event
+	n, state, err := t.log.Read(ctx, 0, events[:])
+	switch {
+	case err == nil && n == 1:
+		return events[0].Data, core.NoReason, nil
+	case err == nil && state.First > 1: // it has made room for others
+		return nil, core.Expired, nil
+	case err == nil, isLoss(err):
+		return nil, core.StoreFailed, nil
+	}
+	t.storeFailed(err)
+	return nil, core.NoReason, err
+}
+
+// markFetched tells the store that the response may go when it needs room.
+func (t *Task) markFetched() {
+	defer t.recovered("eventstore.Log.Mark", func() {})
+	t.log.Mark(eventstore.Mark{Written: 1})
+}
+
+// dropLog forgets the response.
+func (t *Task) dropLog() {
+	ctx, cancel := t.tasks.engine.deadline()
+	defer cancel()
+	defer t.recovered("eventstore.Store.DropSession", func() { t.tasks.engine.Counters.StoreFailed.Add(1) })
+	if err := t.tasks.engine.cfg.Store.DropSession(ctx, t.id); err != nil {
+		t.tasks.engine.Counters.StoreFailed.Add(1)
+	}
+}
+
+func (t *Task) storeFailed(err error) {
+	if !errors.Is(err, eventstore.ErrFull) {
+		t.tasks.engine.Counters.StoreFailed.Add(1)
+		t.host.Report(Event{Kind: StoreFailed, Err: err})
+	}
+}
+
+// recovered is deferred around code that is not ours.
+func (t *Task) recovered(where string, then func()) {
+	if v := recover(); v != nil {
+		t.host.Report(Event{Kind: Panicked, Where: where, Value: v, Stack: safe.Stack()})
+		then()
+	}
+}

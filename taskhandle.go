@@ -1,0 +1,200 @@
+package rejoin
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"strconv"
+	"strings"
+
+	"github.com/rejoin-mcp/rejoin/core"
+	"github.com/rejoin-mcp/rejoin/internal/engine"
+	"github.com/rejoin-mcp/rejoin/internal/jsonrpc"
+)
+
+// closeStream makes the call a task, as Handle.CloseStream does. m may be nil.
+func (m *modernCall) closeStream() error {
+	switch {
+	case m == nil:
+		return ErrNoCall
+	case m.task == nil:
+		m.srv.warnOnce(warnModernClose, "rejoin: CloseStream has no effect for a client of the modern era that has not declared "+tasksExtension)
+		return ErrNotResumable
+	case m.ctx.Err() != nil:
+		return ErrEnded
+	case !m.resumable():
+		return ErrNotResumable
+	}
+	m.task.askForTask()
+	return nil
+}
+
+// resumable reports whether the call is a task or can become one. m may be nil.
+func (m *modernCall) resumable() bool {
+	if m == nil || m.task == nil || m.ctx.Err() != nil {
+		return false
+	}
+	select {
+	case <-m.task.decided:
+		return m.task.made() != nil
+	default:
+		return true
+	}
+}
+
+// setPolicy changes what holds for the task. m may be nil.
+func (m *modernCall) setPolicy(p Policy) error {
+	switch {
+	case m == nil:
+		return ErrNoCall
+	case m.task == nil:
+		return ErrNotResumable // nothing of it would have an effect
+	}
+	t := m.task
+	t.mu.Lock()
+	if task := t.made(); task != nil {
+		t.mu.Unlock()
+		task.Adjust(core.TaskConfig{AbandonAfter: p.AbandonAfter, MaxRuntime: p.MaxRuntime})
+		return nil
+	}
+	defer t.mu.Unlock()
+	if p.AbandonAfter != 0 {
+		t.cfg.AbandonAfter = p.AbandonAfter
+	}
+	if p.MaxRuntime != 0 {
+		t.cfg.MaxRuntime = p.MaxRuntime
+	}
+	return nil
+}
+
+// ask asks the client in a task, as Handle.Ask does. m may be nil.
+func (m *modernCall) ask(ctx context.Context, method string, params, result any) error {
+	if m == nil {
+		return ErrNoCall
+	}
+	raw, err := marshalParams(params)
+	if err != nil {
+		return err
+	}
+	task, err := m.waitForTask(ctx)
+	if err != nil {
+		return err
+	}
+	if err = m.offersAll(requiredCapabilities(method, raw), method); err != nil {
+		return err
+	}
+	type answer struct {
+		raw json.RawMessage
+		why core.Reason
+	}
+	answers := make(chan answer, 1)
+	q := &engine.TaskQuestion{
+		Key: "q" + strconv.FormatUint(m.task.questions.Add(1), 10), Request: appendQuestion(nil, method, raw),
+		Answer: func(raw []byte, why core.Reason) { answers <- answer{raw, why} },
+	}
+	if !task.Ask([]*engine.TaskQuestion{q}) {
+		return ErrEnded
+	}
+	select {
+	case a := <-answers:
+		switch {
+		case a.why != core.NoReason:
+			return causeOf(a.why)
+		case result == nil:
+			return nil
+		}
+		if err := json.Unmarshal(a.raw, result); err != nil {
+			return fmt.Errorf("rejoin: the client's answer to %s: %w", method, err)
+		}
+		return nil
+	case <-ctx.Done():
+	}
+	task.Withdraw(q.Key)
+	return context.Cause(ctx)
+}
+
+// waitForTask makes the call a task, and waits for it.
+func (m *modernCall) waitForTask(ctx context.Context) (*engine.Task, error) {
+	t := m.task
+	if t == nil {
+		return nil, ErrNotResumable
+	}
+	t.askForTask()
+	select {
+	case <-t.decided:
+	case <-m.ctx.Done():
+		return nil, m.endedCause()
+	case <-ctx.Done():
+		return nil, context.Cause(ctx)
+	}
+	if task := t.made(); task != nil {
+		return task, nil
+	}
+	return nil, ErrNotResumable
+}
+
+// endedCause returns why the call has ended.
+func (m *modernCall) endedCause() error {
+	if cause := context.Cause(m.ctx); cause != context.Canceled { //nolint:errorlint // the request was answered
+		return cause
+	}
+	return ErrEnded
+}
+
+// offersAll returns ErrNotOffered if the client's request does not declare a capability that a question needs.
+func (m *modernCall) offersAll(paths [][]string, method string) error {
+	for _, path := range paths {
+		if !offers(m.capabilities(), path...) {
+			return fmt.Errorf("%w: %s needs %s", ErrNotOffered, method, strings.Join(path, "."))
+		}
+	}
+	return nil
+}
+
+// checkOffered returns the error that a call ends with whose handler asks for what its client cannot answer. request is the question.
+func (m *modernCall) checkOffered(request []byte) *Error {
+	raw, _ := jsonrpc.Field(request, "method")
+	method, _ := jsonrpc.Unquote(raw)
+	params, _ := jsonrpc.Field(request, "params")
+	for _, path := range requiredCapabilities(method, params) {
+		if !offers(m.capabilities(), path...) {
+			return &Error{
+				Code: codeCapability, Message: "the client has not declared the capability " + strings.Join(path, "."), Data: requiredData(path...),
+			}
+		}
+	}
+	return nil
+}
+
+// capabilities returns what the client has declared in the request, as JSON.
+func (m *modernCall) capabilities() []byte {
+	capabilities, _ := jsonrpc.Field(m.params, "_meta", metaPrefix+"clientCapabilities")
+	return capabilities
+}
+
+// requiredData is the data of an error for a capability that the client lacks.
+func requiredData(path ...string) json.RawMessage {
+	data := `{"requiredCapabilities":`
+	for _, name := range path {
+		data += `{"` + name + `":`
+	}
+	return json.RawMessage(data + "{}" + strings.Repeat("}", len(path)+1))
+}
+
+// appendQuestion appends a question as inputRequests has it.
+func appendQuestion(dst []byte, method string, params []byte) []byte {
+	dst = jsonrpc.AppendString(append(dst, `{"method":`...), method)
+	if len(params) > 0 {
+		dst = append(append(dst, `,"params":`...), params...)
+	}
+	return append(dst, '}')
+}
+
+// refuseUndeclared refuses a request that needs the tasks extension.
+func refuseUndeclared(what string) *refusal {
+	return &refusal{
+		status: http.StatusBadRequest, code: codeCapability, data: string(requiredData("extensions", tasksExtension)),
+		message: what + " needs the extension " + tasksExtension + " in the clientCapabilities of this request",
+	}
+}

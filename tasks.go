@@ -1,0 +1,113 @@
+package rejoin
+
+import (
+	"encoding/json"
+	"net/http"
+
+	"github.com/rejoin-mcp/rejoin/core"
+	"github.com/rejoin-mcp/rejoin/internal/door"
+	"github.com/rejoin-mcp/rejoin/internal/engine"
+	"github.com/rejoin-mcp/rejoin/internal/jsonrpc"
+	"github.com/rejoin-mcp/rejoin/internal/respond"
+	"github.com/rejoin-mcp/rejoin/internal/sse"
+)
+
+// canBecomeTask reports whether a tools/call can become a task, or returns why it is refused.
+func (srv *Server) canBecomeTask(r *http.Request, m *jsonrpc.Message) (bool, *refusal) {
+	switch {
+	case srv.tasks == nil:
+		return false, nil
+	case declaresTasks(m):
+		return srv.ownsTasks(r, m), nil
+	case srv.cfg.Tasks.Required == nil:
+		return false, nil
+	}
+	if name := targetName(m); srv.cfg.Tasks.Required(name) && checkModernMeta(srv, r.Header, m) == nil && srv.ownsTasks(r, m) {
+		return false, refuseUndeclared("the tool " + shorten(name))
+	}
+	return false, nil
+}
+
+// serveTask answers tasks/get, tasks/update and tasks/cancel (extension tasks, 2026-07-28).
+func (srv *Server) serveTask(w http.ResponseWriter, r *http.Request, m *jsonrpc.Message) *refusal {
+	switch string(m.Method) {
+	case "tasks/get", "tasks/update", "tasks/cancel":
+	default:
+		return &refusal{status: http.StatusNotFound, code: CodeMethodNotFound, message: "there is no such method: " + shorten(string(m.Method))}
+	}
+	json, stream := door.Accepted(r.Header["Accept"])
+	if !json && !stream {
+		return &refuseAccept
+	}
+	if e := checkModernMeta(srv, r.Header, m); e != nil {
+		return &refusal{status: modernStatus(e), code: e.Code, message: e.Message, data: string(e.Data)}
+	}
+	if !declaresTasks(m) {
+		return refuseUndeclared(string(m.Method))
+	}
+	answers, ok := inputResponses(m)
+	if !ok {
+		return &refusal{status: http.StatusBadRequest, code: CodeInvalidParams, message: "params needs inputResponses, an object"}
+	}
+	raw, _ := jsonrpc.Field(m.Params, "taskId")
+	id, _ := jsonrpc.Unquote(raw)
+	task := srv.tasks.Find(id, srv.principal(r))
+	if task == nil {
+		return &refuseUnknownTask
+	}
+	out := respond.New(w, srv.cfg.WriteTimeout)
+	switch string(m.Method) {
+	case "tasks/update":
+		task.Answer(answers)
+	case "tasks/cancel":
+		task.Cancel()
+	default:
+		return srv.showTask(&out, json, task, m.ID)
+	}
+	_ = srv.answerTask(&out, json, m.ID, append(srv.appendMeta([]byte(`{"resultType":"complete"`), ""), '}')) // the client may be gone
+	return nil
+}
+
+// inputResponses returns the answers of a tasks/update. Other methods have none. False: it lacks them.
+func inputResponses(m *jsonrpc.Message) (answers map[string][]byte, ok bool) {
+	if string(m.Method) != "tasks/update" {
+		return nil, true
+	}
+	raw, _ := jsonrpc.Field(m.Params, "inputResponses")
+	var members map[string]json.RawMessage
+	if err := json.Unmarshal(raw, &members); err != nil || members == nil {
+		return nil, false
+	}
+	answers = make(map[string][]byte, len(members))
+	for key, answer := range members {
+		answers[key] = answer
+	}
+	return answers, true
+}
+
+// showTask answers tasks/get.
+func (srv *Server) showTask(out *respond.Writer, json bool, task *engine.Task, id []byte) *refusal {
+	view, why := task.View()
+	switch why {
+	case core.NoReason:
+	case core.StoreFailed:
+		return &refuseStoreFailed
+	default:
+		return &refuseUnknownTask
+	}
+	if srv.answerTask(out, json, id, srv.appendTask(nil, "complete", &view)) && view.Status.Final() {
+		task.Fetched()
+	}
+	return nil
+}
+
+// answerTask answers a request about a task with a result. It reports whether the client was written to.
+func (srv *Server) answerTask(out *respond.Writer, json bool, id, result []byte) bool {
+	message := jsonrpc.AppendResult(nil, id, result)
+	if json {
+		return out.JSON(http.StatusOK, message) == nil
+	}
+	out.Head()
+	out.Begin()
+	return out.SendLast(sse.AppendEvent(nil, nil, message)) == nil
+}
