@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"net/http"
 	"slices"
-	"sync"
 	"sync/atomic"
 
 	"github.com/rejoin-mcp/rejoin/internal/door"
@@ -18,8 +17,7 @@ import (
 
 // discovered is what the app's handler has answered to server/discover: whether it makes tasks itself, and who it is. Safe for concurrent use.
 type discovered struct {
-	asking sync.Mutex
-	known  atomic.Pointer[selfDescription]
+	known atomic.Pointer[selfDescription]
 }
 
 // selfDescription is a part of an answer to server/discover.
@@ -54,22 +52,16 @@ func (srv *Server) ownsTasks(r *http.Request, m *jsonrpc.Message) bool {
 	if srv.tasks == nil {
 		return false
 	}
-	d := &srv.discovered
-	if known := d.known.Load(); known != nil {
-		return !known.tasks
-	}
-	d.asking.Lock()
-	defer d.asking.Unlock()
-	if known := d.known.Load(); known != nil {
+	if known := srv.discovered.known.Load(); known != nil {
 		return !known.tasks
 	}
 	request, done := srv.discoverRequest(r, m)
 	defer done()
-	answer, _ := srv.askApp(request)
-	if answer.Kind != jsonrpc.Result {
+	answer, _, panicked := srv.askApp(request)
+	if panicked != nil || answer.Kind != jsonrpc.Result {
 		return true // the next request asks again
 	}
-	return !d.learn(answer.Result).tasks
+	return !srv.discovered.learn(answer.Result).tasks
 }
 
 // discoverRequest makes a server/discover in the name of the client of r. done must be called when it was answered.
@@ -89,25 +81,39 @@ func (srv *Server) discoverRequest(r *http.Request, m *jsonrpc.Message) (_ *http
 	return request, cancel
 }
 
-// askApp lets the app's handler answer a request, and returns the answer and its HTTP status. The zero answer: there is none.
-func (srv *Server) askApp(r *http.Request) (answer jsonrpc.Message, status int) {
-	type end struct{ panicked any }
-	ended := make(chan end, 1)
-	var raw []byte
+// askApp lets the app's handler answer a request, and returns the answer and its HTTP status. Status 0: there is no answer, perhaps because the
+// handler has panicked, or the request has ended.
+func (srv *Server) askApp(r *http.Request) (answer jsonrpc.Message, status int, panicked any) {
+	response, ended := make(chan []byte, 1), make(chan any, 1)
 	c := &respond.Collector{
-		Message: func(message []byte) { raw = message },
-		Ended:   func(what any, _ string) { ended <- end{what} },
-		Limit:   engine.MaxEventBytes,
+		Message: func(message []byte) {
+			select {
+			case response <- message:
+			default:
+			}
+		},
+		Ended: func(what any, stack string) {
+			if what != nil && what != http.ErrAbortHandler { //nolint:errorlint // as net/http compares it
+				srv.logPanic("the handler of modern requests", what, stack)
+			}
+			ended <- what
+		},
+		Limit: engine.MaxEventBytes,
 	}
 	respond.Collect(srv.modernApp, r, c)
-	if e := <-ended; e.panicked != nil {
-		panic(e.panicked)
+	select {
+	case panicked = <-ended:
+	case <-r.Context().Done():
 	}
-	answer, err := jsonrpc.Parse(raw, maxJSONDepth)
-	if err != nil || answer.Kind != jsonrpc.Result && answer.Kind != jsonrpc.Failure {
-		return jsonrpc.Message{}, 0
+	select {
+	case raw := <-response:
+		answer, err := jsonrpc.Parse(raw, maxJSONDepth)
+		if err == nil && (answer.Kind == jsonrpc.Result || answer.Kind == jsonrpc.Failure) {
+			return answer, c.Status(), panicked
+		}
+	default:
 	}
-	return answer, c.Status()
+	return jsonrpc.Message{}, 0, panicked
 }
 
 // httpDiscard is a ResponseWriter that keeps nothing.
@@ -121,12 +127,14 @@ func (httpDiscard) WriteHeader(int)             {}
 type discovery struct{ srv *Server }
 
 func (d discovery) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	answer, status := d.srv.askApp(r)
+	answer, status, panicked := d.srv.askApp(r)
 	message := answer.Raw
 	switch {
+	case panicked == http.ErrAbortHandler: //nolint:errorlint // as net/http compares it
+		panic(panicked)
 	case status == 0:
-		http.Error(w, "the app has not answered", http.StatusInternalServerError)
-		return
+		id := HandleFromContext(r.Context()).modern.id
+		status, message = http.StatusInternalServerError, jsonrpc.AppendError(nil, id, CodeInternal, "internal error", nil)
 	case answer.Kind == jsonrpc.Result && !d.srv.discovered.learn(answer.Result).tasks:
 		if result, err := withTasks(answer.Result); err == nil {
 			message = jsonrpc.AppendResult(nil, answer.ID, result)

@@ -70,10 +70,10 @@ func (srv *Server) unfinished() (left DrainError) {
 // effect. It can be passed to http.Server.RegisterOnShutdown.
 func (srv *Server) Close() {
 	srv.engine.Drain()
+	srv.cancelModern() // first: a call that becomes a task after Stop finds out by it
 	if srv.tasks != nil {
 		srv.tasks.Stop()
 	}
-	srv.cancelModern()
 	srv.each(func(s *Session) { s.engine.Stop() })
 }
 

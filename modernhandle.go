@@ -109,6 +109,9 @@ func (m *modernCall) progress(done, total float64, message string) error {
 		t.Note(progressText(done, total, message))
 		return nil
 	}
+	if m.task != nil {
+		m.task.reported(progressText(done, total, message))
+	}
 	token := progressTokenOf(m.params)
 	if token == nil {
 		return nil

@@ -35,12 +35,9 @@ func (m *modernCall) resumable() bool {
 	if m == nil || m.task == nil || m.ctx.Err() != nil {
 		return false
 	}
-	select {
-	case <-m.task.decided:
-		return m.task.made() != nil
-	default:
-		return true
-	}
+	m.task.mu.Lock()
+	defer m.task.mu.Unlock()
+	return !m.task.tried || m.task.made() != nil
 }
 
 // setPolicy changes what holds for the task. m may be nil.
@@ -120,13 +117,15 @@ func (m *modernCall) waitForTask(ctx context.Context) (*engine.Task, error) {
 	if t == nil {
 		return nil, ErrNotResumable
 	}
-	t.askForTask()
-	select {
-	case <-t.decided:
-	case <-m.ctx.Done():
-		return nil, m.endedCause()
-	case <-ctx.Done():
-		return nil, context.Cause(ctx)
+	if decision := t.decision(); decision != nil {
+		t.askForTask()
+		select {
+		case <-decision:
+		case <-m.ctx.Done():
+			return nil, m.endedCause()
+		case <-ctx.Done():
+			return nil, context.Cause(ctx)
+		}
 	}
 	if task := t.made(); task != nil {
 		return task, nil

@@ -91,7 +91,7 @@ func (r *taskRun) ask(result []byte) {
 		return
 	case len(asks.Requests) == 0:
 		time.AfterFunc(r.call.srv.cfg.Tasks.PollInterval, func() {
-			if r.ctx.Err() == nil { // the task has not ended meanwhile
+			if r.call.ctx.Err() == nil { // the task has not ended meanwhile
 				r.runAgain(nil)
 			}
 		})

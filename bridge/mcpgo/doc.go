@@ -33,7 +33,7 @@
 //
 // # Eras
 //
-// With rejoin.EraBoth or rejoin.EraModern, mcp-go's own transport serves requests of version 2026-07-28, inside rejoin's checks and limits. Only
+// Unless rejoin.Config.Eras is rejoin.EraLegacy, mcp-go's own transport serves requests of version 2026-07-28, inside rejoin's checks and limits. Only
 // the notifications of a call are written by rejoin: all of them arrive before the result. In this era a client cancels a request when it
 // closes its connection. Handlers that ask through server.InputRequestBuilder work in both eras. Modern requests have no session: the one in
 // the context of a request exists only for this request.

@@ -2,65 +2,64 @@ package respond
 
 import (
 	"net/http"
-	"time"
 
 	"github.com/rejoin-mcp/rejoin/internal/jsonrpc"
 	"github.com/rejoin-mcp/rejoin/internal/sse"
 )
 
-// Leave lets a Relay answer its client in place of the handler, which goes on without one.
-type Leave struct {
-	ID    []byte          // of the request: when its response has come, it is too late
-	After time.Duration   // leave when the request has run for so long; not positive: only when asked
-	Asked <-chan struct{} // receives: leave now
-	// Answer makes the response that the client gets instead, and what takes the rest of the handler's. Nil: the client stays.
-	Answer func() ([]byte, *Collector)
+// Leaver lets a Relay answer its client in place of the handler, which goes on without one. The goroutine that serves the request calls it.
+type Leaver interface {
+	// Asked returns a channel that receives when it is time to leave.
+	Asked() <-chan struct{}
+	// Seen is called for each notification that the handler sends in a stream before the Relay has left. The message may be kept.
+	Seen(m *jsonrpc.Message)
+	// Answer makes the response that the client gets instead, and what takes the rest of the handler's. Nil: the client stays. It is called at
+	// most once, and not when the response of the handler has begun.
+	Answer() ([]byte, *Collector)
 	// Failed is called after Answer if the client could not be written to. The Relay has not left then.
-	Failed func()
+	Failed()
 }
 
 // maxLookedAt bounds the events that are looked at before the client is left. A larger one counts as the response.
 const maxLookedAt = 1 << 20
 
-// leaving is how far a Relay is with its Leave. The zero value never leaves.
+// leaving is how far a Relay is with its Leaver. Its methods accept nil.
 type leaving struct {
-	cfg    *Leave
-	timer  *time.Timer
-	due    <-chan time.Time
-	asked  <-chan struct{}
+	to     Leaver       // nil: it is too late
 	now    bool         // it is time to leave
 	events sse.Splitter // the handler's
 }
 
-func (l *leaving) start(cfg *Leave) {
-	if cfg == nil {
-		return
-	}
-	l.cfg, l.asked, l.events.Max = cfg, cfg.Asked, maxLookedAt
-	if cfg.After > 0 {
-		l.timer = time.NewTimer(cfg.After)
-		l.due = l.timer.C
+// stop gives up leaving.
+func (l *leaving) stop() {
+	if l != nil {
+		l.to, l.now = nil, false
 	}
 }
 
-// stop gives up leaving.
-func (l *leaving) stop() {
-	if l.timer != nil {
-		l.timer.Stop()
+// asked receives when it is time to leave.
+func (l *leaving) asked() <-chan struct{} {
+	if l == nil || l.to == nil {
+		return nil
 	}
-	l.cfg, l.due, l.asked, l.now = nil, nil, nil, false
+	return l.to.Asked()
 }
 
 // note looks for the response in what the handler writes. When it has come, or a body that is not a stream has begun, the client stays.
 func (l *leaving) note(stream bool, data []byte) {
-	if l.cfg == nil {
+	if l == nil || l.to == nil {
 		return
 	}
 	responded := !stream
 	if stream {
 		err := l.events.Write(data, func(message []byte) {
-			m, err := jsonrpc.Parse(message, maxDepth)
-			responded = responded || err == nil && (m.Kind == jsonrpc.Result || m.Kind == jsonrpc.Failure)
+			switch m, err := jsonrpc.Parse(message, maxDepth); {
+			case err != nil:
+			case m.Kind == jsonrpc.Notification:
+				l.to.Seen(&m)
+			case m.Kind == jsonrpc.Result, m.Kind == jsonrpc.Failure:
+				responded = true
+			}
 		})
 		responded = responded || err != nil
 	}
@@ -81,9 +80,9 @@ func (r *Relay) leave() bool {
 	case r.headed && !r.between:
 		return false // it comes back when the event is complete
 	}
-	cfg := r.leaving.cfg
+	leaver := r.leaving.to
 	r.leaving.stop()
-	answer, to := cfg.Answer()
+	answer, to := leaver.Answer()
 	if to == nil {
 		return false
 	}
@@ -92,13 +91,13 @@ func (r *Relay) leave() bool {
 	case r.headed:
 		err = r.send(sse.AppendEvent(nil, nil, answer))
 		to.headed, to.stream = !r.own.begun || r.own.headed, r.own.stream || !r.own.begun
-	case r.cfg.JSON:
+	case r.cfg.JSON, !r.cfg.Stream:
 		err = r.sent(r.out.JSON(http.StatusOK, answer))
 	default:
 		err = r.sendOwn(answer)
 	}
 	if err != nil {
-		cfg.Failed()
+		leaver.Failed()
 		return false
 	}
 	r.out.Limit() // what ends the response is written after this

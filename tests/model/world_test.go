@@ -17,6 +17,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/rejoin-mcp/rejoin"
+	"github.com/rejoin-mcp/rejoin/internal/jsonrpc"
 	"github.com/rejoin-mcp/rejoin/tests/internal/kit"
 )
 
@@ -42,6 +43,7 @@ const (
 	modeSSE  // the Mode of the request's policy
 	modeJSON // likewise
 	eraBoth  // the modern era is offered, too
+	eraEach  // the era is chosen by the client
 )
 
 // fuzzMember is a session, with its requests that are held.
@@ -70,7 +72,10 @@ func (m *fuzzMember) polls() bool { return m.version == kit.Polling }
 func newFuzzWorld(t *testing.T, what setting) *fuzzWorld {
 	w := &fuzzWorld{t: lean{t}, setting: what}
 	eras := rejoin.EraLegacy
-	if what&eraBoth != 0 {
+	switch {
+	case what&eraEach != 0:
+		eras = rejoin.EraDefault
+	case what&eraBoth != 0:
 		eras = rejoin.EraBoth
 	}
 	w.server = kit.NewServer(t, kit.BothEras{Fake: &kit.Fake{OnRequest: w.request}, Handler: http.HandlerFunc(w.modern)}, rejoin.Config{
@@ -137,11 +142,19 @@ func (w *fuzzWorld) request(c *rejoin.Call) {
 	}
 }
 
-// modern is the handler of the modern era. It returns the request that it got, with a status that nothing else has.
+// modern is the handler of the modern era. It returns the request that it got, with a status that nothing else has. A server/discover gets an
+// answer, because the server reads that.
 func (w *fuzzWorld) modern(rw http.ResponseWriter, r *http.Request) {
+	body, _ := io.ReadAll(r.Body) // it is in memory
+	if m, err := jsonrpc.Parse(body, 300); err == nil && m.Kind == jsonrpc.Request && string(m.Method) == "server/discover" {
+		rw.Header().Set("Content-Type", "application/json")
+		rw.WriteHeader(http.StatusPartialContent)
+		_, _ = rw.Write(jsonrpc.AppendError(nil, m.ID, 206, "handed", nil))
+		return
+	}
 	rw.Header().Set("X-Session", strings.Join(r.Header["Mcp-Session-Id"], "|")+strings.Join(r.Header["Last-Event-Id"], "|"))
 	rw.WriteHeader(http.StatusPartialContent)
-	_, _ = io.Copy(rw, r.Body)
+	_, _ = rw.Write(body)
 }
 
 // initialize answers with the client's version, if it is known.
