@@ -136,7 +136,8 @@ type Tasks struct {
 	// Max limits the tasks, with those that have ended and are kept. At the limit a call goes on as one that cannot become a task. Defaults to
 	// 10,000.
 	Max int
-	// MaxPerPrincipal limits the tasks of one principal in the same way. Defaults to a tenth of Max if Principal is set, else to off.
+	// MaxPerPrincipal limits the tasks of one principal in the same way. Defaults to a tenth of Max if that is on and Principal is set, else
+	// to off.
 	MaxPerPrincipal int
 	// Required names the tools that clients without the extension may not call: these get the error -32021 (400). It must be quick. Nil: none.
 	Required func(tool string) bool
@@ -346,7 +347,7 @@ func (t *Tasks) resolve(principals bool) (faults []error) {
 	if t.Max == 0 {
 		t.Max = 10_000
 	}
-	if t.MaxPerPrincipal == 0 && principals {
+	if t.MaxPerPrincipal == 0 && principals && t.Max > 0 {
 		t.MaxPerPrincipal = max(t.Max/10, 1)
 	}
 	if t.TTL < time.Millisecond {

@@ -17,7 +17,8 @@ import (
 
 // discovered is what the app's handler has answered to server/discover: whether it makes tasks itself, and who it is. Safe for concurrent use.
 type discovered struct {
-	known atomic.Pointer[selfDescription]
+	asking chan struct{} // has room for the one that asks the app
+	known  atomic.Pointer[selfDescription]
 }
 
 // selfDescription is a part of an answer to server/discover.
@@ -52,13 +53,23 @@ func (srv *Server) ownsTasks(r *http.Request, m *jsonrpc.Message) bool {
 	if srv.tasks == nil {
 		return false
 	}
-	if known := srv.discovered.known.Load(); known != nil {
+	d := &srv.discovered
+	if known := d.known.Load(); known != nil {
+		return !known.tasks
+	}
+	select {
+	case d.asking <- struct{}{}:
+	case <-r.Context().Done():
+		return true // the client has gone
+	}
+	defer func() { <-d.asking }()
+	if known := d.known.Load(); known != nil {
 		return !known.tasks
 	}
 	request, done := srv.discoverRequest(r, m)
 	defer done()
-	answer, _, panicked := srv.askApp(request)
-	if panicked != nil || answer.Kind != jsonrpc.Result {
+	answer, _ := srv.askApp(request)
+	if answer.Kind != jsonrpc.Result {
 		return true // the next request asks again
 	}
 	return !srv.discovered.learn(answer.Result).tasks
@@ -67,53 +78,60 @@ func (srv *Server) ownsTasks(r *http.Request, m *jsonrpc.Message) bool {
 // discoverRequest makes a server/discover in the name of the client of r. done must be called when it was answered.
 func (srv *Server) discoverRequest(r *http.Request, m *jsonrpc.Message) (_ *http.Request, done func()) {
 	const id = `"rejoin-discover"`
-	meta, _ := jsonrpc.Field(m.Params, "_meta")
+	meta, ok := jsonrpc.Field(m.Params, "_meta")
+	if !ok {
+		meta = []byte("{}")
+	}
 	params := slices.Concat([]byte(`{"_meta":`), meta, []byte("}"))
 	out := respond.NewRelay(httpDiscard{}, respond.RelayConfig{})
 	out.Close() // nothing is sent in it
 	c := &modernCall{srv: srv, id: []byte(id), method: "server/discover", params: params, json: true, stream: true, out: out}
 	ctx, cancel := context.WithCancel(context.WithValue(ContextWithServer(r.Context(), srv), handleKey{}, &Handle{modern: c}))
 	c.ctx = ctx
+	stop := context.AfterFunc(srv.modernCtx, cancel) // Close does not wait for an app that hangs
 	request := modernRequest(r.WithContext(ctx), jsonrpc.AppendRequest(nil, []byte(id), c.method, params))
 	request.Header.Set(methodHeader, c.method)
 	request.Header.Del(nameHeader)
 	request.Header["Accept"] = []string{"application/json, text/event-stream"}
-	return request, cancel
+	return request, func() { stop(); cancel() }
 }
 
-// askApp lets the app's handler answer a request, and returns the answer and its HTTP status. Status 0: there is no answer, perhaps because the
-// handler has panicked, or the request has ended.
-func (srv *Server) askApp(r *http.Request) (answer jsonrpc.Message, status int, panicked any) {
-	response, ended := make(chan []byte, 1), make(chan any, 1)
+// askApp lets the app's handler answer a request, and returns the answer and its HTTP status. The zero answer: there is none, or the context of r
+// has ended before.
+func (srv *Server) askApp(r *http.Request) (answer jsonrpc.Message, status int) {
+	answers, ended := make(chan jsonrpc.Message, 1), make(chan struct{})
+	returned := srv.countUnreturned(r.Context())
 	c := &respond.Collector{
-		Message: func(message []byte) {
+		Message: func(raw []byte) {
+			m, err := jsonrpc.Parse(raw, maxJSONDepth)
+			if err != nil || m.Kind != jsonrpc.Result && m.Kind != jsonrpc.Failure {
+				return
+			}
 			select {
-			case response <- message:
-			default:
+			case answers <- m:
+			default: // it has answered before
 			}
 		},
 		Ended: func(what any, stack string) {
 			if what != nil && what != http.ErrAbortHandler { //nolint:errorlint // as net/http compares it
 				srv.logPanic("the handler of modern requests", what, stack)
 			}
-			ended <- what
+			returned()
+			close(ended)
 		},
 		Limit: engine.MaxEventBytes,
 	}
 	respond.Collect(srv.modernApp, r, c)
 	select {
-	case panicked = <-ended:
+	case <-ended:
 	case <-r.Context().Done():
 	}
 	select {
-	case raw := <-response:
-		answer, err := jsonrpc.Parse(raw, maxJSONDepth)
-		if err == nil && (answer.Kind == jsonrpc.Result || answer.Kind == jsonrpc.Failure) {
-			return answer, c.Status(), panicked
-		}
+	case answer = <-answers:
+		return answer, c.Status()
 	default:
+		return jsonrpc.Message{}, 0
 	}
-	return jsonrpc.Message{}, 0, panicked
 }
 
 // httpDiscard is a ResponseWriter that keeps nothing.
@@ -124,18 +142,23 @@ func (httpDiscard) Write(p []byte) (int, error) { return len(p), nil }
 func (httpDiscard) WriteHeader(int)             {}
 
 // discovery answers server/discover: as the app does, but with the tasks that the server makes for it.
-type discovery struct{ srv *Server }
+type discovery struct {
+	srv  *Server
+	body []byte
+}
 
 func (d discovery) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	answer, status, panicked := d.srv.askApp(r)
+	answer, status := d.srv.askApp(modernRequest(r, d.body))
 	message := answer.Raw
 	switch {
-	case panicked == http.ErrAbortHandler: //nolint:errorlint // as net/http compares it
-		panic(panicked)
 	case status == 0:
-		id := HandleFromContext(r.Context()).modern.id
-		status, message = http.StatusInternalServerError, jsonrpc.AppendError(nil, id, CodeInternal, "internal error", nil)
-	case answer.Kind == jsonrpc.Result && !d.srv.discovered.learn(answer.Result).tasks:
+		status = http.StatusInternalServerError
+		message = jsonrpc.AppendError(nil, HandleFromContext(r.Context()).modern.id, CodeInternal, "internal error", nil)
+	case answer.Kind != jsonrpc.Result:
+	case d.srv.discovered.learn(answer.Result).tasks: // the app answers itself, in its own form
+		d.srv.modernApp.ServeHTTP(w, modernRequest(r, d.body))
+		return
+	default:
 		if result, err := withTasks(answer.Result); err == nil {
 			message = jsonrpc.AppendResult(nil, answer.ID, result)
 		}

@@ -74,7 +74,7 @@ func (h *Handle) CloseStandaloneStream(retryAfter time.Duration) error {
 
 // SetPolicy changes CloseAfter, Retry, RetryMax, AbandonAfter and MaxRuntime for the rest of this call. Zero fields stay as they are.
 // Negative fields are off, but a negative Retry has no effect. In the modern era only AbandonAfter and MaxRuntime have an effect, and only once
-// the call is a task; MaxRuntime then counts from the beginning of the task.
+// the call is a task. MaxRuntime counts from the beginning of the call.
 func (h *Handle) SetPolicy(p Policy) error {
 	if h.c == nil {
 		return h.modern.setPolicy(p)

@@ -63,9 +63,9 @@ func (srv *Server) checkModern(version string, declared []byte) *refusal {
 // serveModern answers a request of the modern era. Requests about tasks are the server's; the app's handler gets the others, with the body as it
 // came.
 func (srv *Server) serveModern(w http.ResponseWriter, r *http.Request, m *jsonrpc.Message, body []byte) *refusal {
-	running, ends := &srv.modernRunning, srv.modernCtx
-	if string(m.Method) == "subscriptions/listen" { // never ends by itself, so Drain does not wait for it, but ends it
-		running, ends = &srv.listensRunning, srv.listenCtx
+	running := &srv.modernRunning
+	if string(m.Method) == methodListen { // never ends by itself, so Drain does not wait for it, but ends it
+		running = &srv.listensRunning
 	}
 	running.Add(1) // before Draining is checked, so that a Drain that begins in between waits for this request
 	defer func() {
@@ -87,7 +87,7 @@ func (srv *Server) serveModern(w http.ResponseWriter, r *http.Request, m *jsonrp
 	if f != nil {
 		return f
 	}
-	srv.runModern(w, r, c, &plan, ends)
+	srv.runModern(w, r, c, &plan)
 	return nil
 }
 
@@ -110,11 +110,11 @@ func (srv *Server) planModern(c *modernCall, r *http.Request, m *jsonrpc.Message
 	var f *refusal
 	switch c.method {
 	case "server/discover":
-		if srv.tasks != nil {
-			plan.handler = discovery{srv}
+		if known := srv.discovered.known.Load(); srv.tasks != nil && (known == nil || !known.tasks) {
+			plan.handler = discovery{srv, body}
 		}
 		return plan, nil
-	case "subscriptions/listen":
+	case methodListen:
 		plan.listen, f = srv.planListen(c, r, m)
 		if plan.listen != nil {
 			plan.handler = plan.listen
@@ -138,8 +138,11 @@ func (srv *Server) planModern(c *modernCall, r *http.Request, m *jsonrpc.Message
 
 // runModern lets the handler answer, in a goroutine of its own. The request has no session, so it ends with its connection, unless it becomes a
 // task, or with the server. It waits for the handler, or for the answer that a task is.
-func (srv *Server) runModern(w http.ResponseWriter, r *http.Request, c *modernCall, plan *modernPlan, ends context.Context) {
-	parent := r.Context()
+func (srv *Server) runModern(w http.ResponseWriter, r *http.Request, c *modernCall, plan *modernPlan) {
+	parent, ends := r.Context(), srv.modernCtx
+	if c.method == methodListen {
+		ends = srv.listenCtx
+	}
 	if plan.task != nil {
 		parent = context.WithoutCancel(parent) // plan.task ends it with the request
 	}
@@ -163,11 +166,15 @@ func (srv *Server) runModern(w http.ResponseWriter, r *http.Request, c *modernCa
 	srv.liftModernLimits(r, out, plan)
 	if plan.task != nil {
 		defer plan.task.makeAfter(plan.after)()
-		defer plan.task.unwatchClient()
+		defer plan.task.leave()
 	}
 	stopped := context.AfterFunc(ends, func() { cancel(ErrShutdown) })
 	var overran *time.Timer
-	if plan.limit > 0 {
+	switch {
+	case plan.limit <= 0:
+	case plan.task != nil:
+		overran = time.AfterFunc(plan.limit, plan.task.overran)
+	default:
 		overran = time.AfterFunc(plan.limit, func() { cancel(ErrMaxRuntime) })
 	}
 	returned := srv.countUnreturned(ctx)
@@ -182,6 +189,9 @@ func (srv *Server) runModern(w http.ResponseWriter, r *http.Request, c *modernCa
 		}
 		if plan.listen != nil {
 			defer plan.listen.stop()
+		}
+		if plan.task != nil {
+			plan.task.unwatch()
 		}
 		cancel(nil)
 		out.Close()

@@ -76,7 +76,7 @@ func (m *modernAnswer) end(status int, message []byte) error {
 	h.Set("Content-Type", "application/json")
 	h.Set("Content-Length", strconv.Itoa(len(message)))
 	m.w.WriteHeader(status)
-	if _, err := m.w.Write(message); err != nil {
+	if _, err := m.w.Write(message); err != nil { //nolint:gosec // JSON, and so declared
 		return ErrEnded
 	}
 	return nil
@@ -109,9 +109,7 @@ func (m *modernCall) progress(done, total float64, message string) error {
 		t.Note(progressText(done, total, message))
 		return nil
 	}
-	if m.task != nil {
-		m.task.reported(progressText(done, total, message))
-	}
+	m.task.progressed(progressText(done, total, message))
 	token := progressTokenOf(m.params)
 	if token == nil {
 		return nil
@@ -133,8 +131,11 @@ func (m *modernCall) notify(method string, params json.RawMessage) error {
 		"notifications/resources/updated":
 		return nil // only a subscription may bring them (SEP-2575)
 	}
-	if len(params) > engine.MaxEventBytes {
+	switch t := m.task.made(); {
+	case len(params) > engine.MaxEventBytes:
 		return ErrTooLarge
+	case t != nil && t.Final():
+		return ErrEnded
 	}
 	return m.send(jsonrpc.AppendRequest(nil, nil, method, params))
 }

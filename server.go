@@ -80,6 +80,7 @@ func NewServer(app App, cfg Config) (*Server, error) {
 	if own, ok := app.(*handlerApp); ok {
 		srv.discovered.known.Store(&selfDescription{serverInfo: own.info.server()})
 	}
+	srv.discovered.asking = make(chan struct{}, 1)
 	srv.modernCtx, srv.cancelModern = context.WithCancel(context.Background())
 	srv.listenCtx, srv.cancelListens = context.WithCancel(srv.modernCtx)
 	return srv, nil

@@ -15,7 +15,7 @@ import (
 )
 
 // taskCall is a tools/call of the modern era that may become a task. Until then it ends with its request. Afterwards the app's handler runs on, and
-// what it writes goes to the task. It implements engine.TaskHost and respond.Leaver.
+// what it writes goes to the task. It implements engine.TaskCall and respond.Leaver.
 type taskCall struct {
 	call      *modernCall
 	principal string
@@ -29,13 +29,12 @@ type taskCall struct {
 	asked     chan struct{}   // receives: make the task now
 	unwatch   func() bool     // a disconnect ends the call no longer
 
-	mu      sync.Mutex
-	tried   bool            // to make the task
+	mu      sync.Mutex      // held while the task is made
+	tried   bool            // no task will be made any more
 	decided chan struct{}   // closed when tried is set; nil: nothing waits for that
 	cfg     core.TaskConfig // for the task that is not made yet; MaxRuntime counts from the beginning of the call
-	message string          // the last progress that Handle.Progress has reported
-	// progress is the params of the last progress notification, if the app has sent one after that.
-	progress []byte
+	message string          // of the progress so far
+	before  time.Duration   // how long the call had run when the task was made
 
 	task      atomic.Pointer[engine.Task]
 	questions atomic.Uint64 // asked by Handle.Ask
@@ -44,7 +43,7 @@ type taskCall struct {
 }
 
 var (
-	_ engine.TaskHost = (*taskCall)(nil)
+	_ engine.TaskCall = (*taskCall)(nil)
 	_ respond.Leaver  = (*taskCall)(nil)
 )
 
@@ -75,26 +74,30 @@ func (t *taskCall) watchClient() {
 	t.unwatch = context.AfterFunc(t.client, func() { t.cancel(context.Cause(t.client)) })
 }
 
-// unwatchClient is called when the request was answered.
-func (t *taskCall) unwatchClient() { t.unwatch() }
+// leave is called when the request was answered. Nothing of it is kept.
+func (t *taskCall) leave() {
+	t.unwatch()
+	t.unwatch, t.client = nil, nil
+}
 
 // Asked implements respond.Leaver.
 func (t *taskCall) Asked() <-chan struct{} { return t.asked }
 
-// Seen remembers the progress that the client was told of, for a task that is made later. It implements respond.Leaver.
+// Seen remembers the progress that the handler has written to the client. It implements respond.Leaver.
 func (t *taskCall) Seen(m *jsonrpc.Message) {
 	if string(m.Method) == "notifications/progress" {
-		t.mu.Lock()
-		t.progress = m.Params
-		t.mu.Unlock()
+		t.progressed(progressOf(m.Params))
 	}
 }
 
-// reported is Seen for Handle.Progress, which the client may not be told of.
-func (t *taskCall) reported(text string) {
+// progressed remembers the progress so far for the task, if the call becomes one. t may be nil.
+func (t *taskCall) progressed(message string) {
+	if t == nil {
+		return
+	}
 	t.mu.Lock()
-	t.message, t.progress = text, nil
-	t.mu.Unlock()
+	defer t.mu.Unlock()
+	t.message = message
 }
 
 // Answer makes the task and the answer that tells the client of it. The task can be asked for before that answer leaves. Nil: the call goes on
@@ -105,50 +108,66 @@ func (t *taskCall) Answer() ([]byte, *respond.Collector) {
 	if !t.unwatch() { // the client has gone
 		return nil, nil
 	}
-	task, message := t.start()
+	task := t.startTask()
 	if task == nil {
-		srv.logTasksFull()
+		if t.call.ctx.Err() == nil && srv.modernCtx.Err() == nil {
+			srv.logTasksFull()
+		}
 		t.watchClient()
 		return nil, nil
 	}
 	srv.stats.tasks.Add(1)
-	if message != "" {
-		task.Note(message)
-	}
-	if srv.modernCtx.Err() != nil { // Close may not have seen it
-		task.Stop()
-	}
 	view, _ := task.View()
 	answer := jsonrpc.AppendResult(nil, t.call.id, srv.appendTask(nil, "task", &view))
 	return answer, t.collector(t.returned)
 }
 
-// start makes the task. message is its progress so far. Nil: there are as many tasks as there may be.
-func (t *taskCall) start() (task *engine.Task, message string) {
+// startTask makes the task, unless the call has ended.
+func (t *taskCall) startTask() *engine.Task {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	cfg, message := t.cfg, t.message
-	if t.progress != nil {
-		message = progressOf(t.progress)
+	if t.call.ctx.Err() != nil {
+		return nil
 	}
+	cfg, srv := t.cfg, t.call.srv
+	t.before = time.Since(t.started)
 	if cfg.MaxRuntime > 0 {
-		cfg.MaxRuntime = max(cfg.MaxRuntime-time.Since(t.started), 1)
+		cfg.MaxRuntime = max(cfg.MaxRuntime-t.before, 1)
 	}
-	task = t.call.srv.tasks.Start(t, t.principal, cfg)
+	task := srv.tasks.Start((*taskHost)(srv), t, t.principal, cfg)
+	if task == nil {
+		return nil
+	}
+	if t.message != "" {
+		task.Note(t.message)
+	}
 	t.task.Store(task)
-	return task, message
+	return task
 }
 
 // Failed forgets the task: its client was not told of it. It implements respond.Leaver.
 func (t *taskCall) Failed() { t.made().Discard() }
 
-// decide tells those that wait whether there is a task.
+// Stays tells those that wait for a task that there will be none. It implements respond.Leaver.
+func (t *taskCall) Stays() { t.decide() }
+
+// overran ends the call, because MaxRuntime is over. A task sees to that itself.
+func (t *taskCall) overran() {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.made() == nil {
+		t.cancel(ErrMaxRuntime)
+	}
+}
+
+// decide tells those that wait whether there is a task. It may be called again.
 func (t *taskCall) decide() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.tried = true
 	if t.decided != nil {
 		close(t.decided)
+		t.decided = nil
 	}
 }
 
@@ -187,26 +206,10 @@ func (t *taskCall) askForTask() {
 	}
 }
 
-// Cancel ends the call: it implements engine.TaskHost.
+// Cancel ends the call: it implements engine.TaskCall.
 func (t *taskCall) Cancel(why core.Reason) { t.cancel(causeOf(why)) }
 
-// Failure returns an error response: it implements engine.TaskHost.
-func (t *taskCall) Failure(why core.Reason) []byte {
-	f := failure(why)
-	return jsonrpc.AppendError(nil, t.call.id, f.Code, f.Message, f.Data)
-}
-
-// Report logs what an operator should know: it implements engine.TaskHost.
-func (t *taskCall) Report(e engine.Event) {
-	switch e.Kind {
-	case engine.StoreFailed:
-		t.call.srv.logTaskStoreFailed(e.Err)
-	case engine.Panicked:
-		t.call.srv.logPanic(e.Where, e.Value, e.Stack)
-	}
-}
-
-// Resume runs the handler again, with the client's answers: it implements engine.TaskHost. SDKs keep nothing of a call that has asked, so it
+// Resume runs the handler again, with the client's answers: it implements engine.TaskCall. SDKs keep nothing of a call that has asked, so it
 // runs from its beginning (multi round-trip requests, SEP-2322).
 func (t *taskCall) Resume(answers map[string][]byte) {
 	own := make(map[string]json.RawMessage, len(answers))
@@ -231,4 +234,25 @@ func (t *taskCall) runAgain(answers map[string]json.RawMessage) {
 // fail ends the task with an error.
 func (t *taskCall) fail(e *Error) {
 	t.made().End(core.TaskFailed, shorten(e.Message), errorMessage(t.call, t.call.id, e))
+}
+
+// taskHost is a Server as its tasks see it: it implements engine.TaskHost.
+type taskHost Server
+
+var _ engine.TaskHost = (*taskHost)(nil)
+
+// Failure returns an error response.
+func (h *taskHost) Failure(why core.Reason) []byte {
+	f := failure(why)
+	return jsonrpc.AppendError(nil, nil, f.Code, f.Message, f.Data)
+}
+
+// Report logs what an operator should know.
+func (h *taskHost) Report(e engine.Event) {
+	switch e.Kind {
+	case engine.StoreFailed:
+		(*Server)(h).logTaskStoreFailed(e.Err)
+	case engine.Panicked:
+		(*Server)(h).logPanic(e.Where, e.Value, e.Stack)
+	}
 }

@@ -37,7 +37,8 @@ func (m *modernCall) resumable() bool {
 	}
 	m.task.mu.Lock()
 	defer m.task.mu.Unlock()
-	return !m.task.tried || m.task.made() != nil
+	task := m.task.made()
+	return task == nil && !m.task.tried || task != nil && !task.Final()
 }
 
 // setPolicy changes what holds for the task. m may be nil.
@@ -52,6 +53,9 @@ func (m *modernCall) setPolicy(p Policy) error {
 	t.mu.Lock()
 	if task := t.made(); task != nil {
 		t.mu.Unlock()
+		if p.MaxRuntime > 0 { // a task counts from when it was made
+			p.MaxRuntime = max(p.MaxRuntime-t.before, 1)
+		}
 		task.Adjust(core.TaskConfig{AbandonAfter: p.AbandonAfter, MaxRuntime: p.MaxRuntime})
 		return nil
 	}
@@ -71,14 +75,19 @@ func (m *modernCall) ask(ctx context.Context, method string, params, result any)
 		return ErrNoCall
 	}
 	raw, err := marshalParams(params)
-	if err != nil {
+	switch { // what cannot be asked makes no task
+	case err != nil:
+		return err
+	case m.task == nil:
+		return ErrNotResumable
+	case len(raw) > engine.MaxEventBytes:
+		return ErrTooLarge
+	}
+	if err = m.offersAll(requiredCapabilities(method, raw), method); err != nil {
 		return err
 	}
 	task, err := m.waitForTask(ctx)
 	if err != nil {
-		return err
-	}
-	if err = m.offersAll(requiredCapabilities(method, raw), method); err != nil {
 		return err
 	}
 	type answer struct {
@@ -91,7 +100,7 @@ func (m *modernCall) ask(ctx context.Context, method string, params, result any)
 		Answer: func(raw []byte, why core.Reason) { answers <- answer{raw, why} },
 	}
 	if !task.Ask([]*engine.TaskQuestion{q}) {
-		return ErrEnded
+		return m.endedCause()
 	}
 	select {
 	case a := <-answers:
@@ -114,8 +123,11 @@ func (m *modernCall) ask(ctx context.Context, method string, params, result any)
 // waitForTask makes the call a task, and waits for it.
 func (m *modernCall) waitForTask(ctx context.Context) (*engine.Task, error) {
 	t := m.task
-	if t == nil {
-		return nil, ErrNotResumable
+	switch {
+	case m.ctx.Err() != nil:
+		return nil, m.endedCause()
+	case ctx.Err() != nil:
+		return nil, context.Cause(ctx)
 	}
 	if decision := t.decision(); decision != nil {
 		t.askForTask()
@@ -135,10 +147,12 @@ func (m *modernCall) waitForTask(ctx context.Context) (*engine.Task, error) {
 
 // endedCause returns why the call has ended.
 func (m *modernCall) endedCause() error {
-	if cause := context.Cause(m.ctx); cause != context.Canceled { //nolint:errorlint // the request was answered
+	switch cause := context.Cause(m.ctx); cause {
+	case nil, context.Canceled: //nolint:errorlint // the request was answered
+		return ErrEnded
+	default:
 		return cause
 	}
-	return ErrEnded
 }
 
 // offersAll returns ErrNotOffered if the client's request does not declare a capability that a question needs.
@@ -154,7 +168,10 @@ func (m *modernCall) offersAll(paths [][]string, method string) error {
 // checkOffered returns the error that a call ends with whose handler asks for what its client cannot answer. request is the question.
 func (m *modernCall) checkOffered(request []byte) *Error {
 	raw, _ := jsonrpc.Field(request, "method")
-	method, _ := jsonrpc.Unquote(raw)
+	method, ok := jsonrpc.Unquote(raw)
+	if !ok {
+		return Errorf(CodeInternal, "internal error") // it is no question
+	}
 	params, _ := jsonrpc.Field(request, "params")
 	for _, path := range requiredCapabilities(method, params) {
 		if !offers(m.capabilities(), path...) {
@@ -174,11 +191,12 @@ func (m *modernCall) capabilities() []byte {
 
 // requiredData is the data of an error for a capability that the client lacks.
 func requiredData(path ...string) json.RawMessage {
-	data := `{"requiredCapabilities":`
+	var data strings.Builder
+	data.WriteString(`{"requiredCapabilities":`)
 	for _, name := range path {
-		data += `{"` + name + `":`
+		data.WriteString(`{"` + name + `":`)
 	}
-	return json.RawMessage(data + "{}" + strings.Repeat("}", len(path)+1))
+	return json.RawMessage(data.String() + "{}" + strings.Repeat("}", len(path)+1))
 }
 
 // appendQuestion appends a question as inputRequests has it.

@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"slices"
 	"sync"
+	"time"
 
 	"github.com/rejoin-mcp/rejoin/core"
 	"github.com/rejoin-mcp/rejoin/internal/engine"
@@ -33,7 +34,7 @@ type taskListen struct {
 func (srv *Server) planListen(c *modernCall, r *http.Request, m *jsonrpc.Message) (*taskListen, *refusal) {
 	raw, ok := jsonrpc.Field(m.Params, "notifications", "taskIds")
 	if !ok || srv.tasks == nil || !srv.ownsTasks(r, m) {
-		return nil, nil //nolint:nilnil // there is nothing to plan
+		return nil, nil
 	}
 	var ids []string
 	switch e := checkModernMeta(srv, r.Header, m); {
@@ -101,16 +102,19 @@ func (l *taskListen) run() {
 // show sends the present state of a task. False: the client is gone.
 func (l *taskListen) show(t *engine.Task) bool {
 	view, why := t.View()
-	if why != core.NoReason { // it has expired, or cannot be read: a tasks/get says so
+	switch why {
+	case core.NoReason:
+	case core.StoreFailed: // it may return the result later
+		time.AfterFunc(l.srv.cfg.Tasks.PollInterval, func() { l.watcher.Again(t) })
+		return true
+	default: // it has expired
 		return true
 	}
-	if l.call.out.Send(l.srv.appendTaskNotification(nil, l.call.id, &view)) != nil {
-		return false
-	}
+	var sent func()
 	if view.Status.Final() {
-		t.Fetched()
+		sent = t.Fetched
 	}
-	return true
+	return l.call.out.SendAnd(l.srv.appendTaskNotification(nil, l.call.id, &view), sent) == nil
 }
 
 // ServeHTTP acknowledges the subscription and keeps it open.
@@ -138,7 +142,7 @@ func serveListen(w http.ResponseWriter, ctx context.Context, srv *Server, id, no
 	w.Header().Set("Content-Type", "text/event-stream")
 	w.WriteHeader(http.StatusOK)
 	params := slices.Concat([]byte(`{"_meta":{"`+metaSubscriptionID+`":`), id, []byte(`},"notifications":{`), notifications, []byte("}}"))
-	_, _ = w.Write(sse.AppendEvent(nil, nil, jsonrpc.AppendRequest(nil, nil, "notifications/subscriptions/acknowledged", params))) // a failure ends ctx
+	_, _ = w.Write(sse.AppendEvent(nil, nil, jsonrpc.AppendRequest(nil, nil, ackMethod, params))) // a failure ends ctx
 	if f, ok := w.(http.Flusher); ok {
 		f.Flush()
 	}
@@ -148,7 +152,7 @@ func serveListen(w http.ResponseWriter, ctx context.Context, srv *Server, id, no
 	_, _ = w.Write(sse.AppendEvent(nil, nil, jsonrpc.AppendResult(nil, id, result))) // the client may be gone
 }
 
-// ackWriter adds task ids to the acknowledgement that the app's handler writes.
+// ackWriter adds task ids to the acknowledgement that the app's handler writes. Until that comes, it passes on whole events.
 type ackWriter struct {
 	http.ResponseWriter
 
@@ -169,35 +173,40 @@ func (a *ackWriter) Write(p []byte) (int, error) {
 	var out []byte
 	_ = a.events.Write(p, func(message []byte) { // it has no limit
 		if !a.acked {
-			message, a.acked = withTaskIDs(message, a.ids), true
+			message, a.acked = withTaskIDs(message, a.ids)
 		}
 		out = sse.AppendEvent(out, nil, message)
 	})
 	if len(out) == 0 {
 		return len(p), nil
 	}
-	out = append(out, a.events.Rest()...) // from now on everything is passed on
+	if a.acked { // from now on everything is passed on
+		out = append(out, a.events.Rest()...)
+	}
 	if _, err := a.ResponseWriter.Write(out); err != nil {
 		return 0, err //nolint:wrapcheck // it is the caller's
 	}
-	a.FlushError()
-	a.done()
+	if a.acked {
+		a.Flush()
+		a.done()
+	}
 	return len(p), nil
 }
 
-func (a *ackWriter) Flush() { a.FlushError() }
-
-func (a *ackWriter) FlushError() {
+func (a *ackWriter) Flush() {
 	if f, ok := a.ResponseWriter.(http.Flusher); ok {
 		f.Flush()
 	}
 }
 
-// withTaskIDs adds the ids to an acknowledgement.
-func withTaskIDs(message, ids []byte) []byte {
+// withTaskIDs adds the ids to an acknowledgement. False: the message is none.
+func withTaskIDs(message, ids []byte) ([]byte, bool) {
+	m, err := jsonrpc.Parse(message, maxJSONDepth)
 	from, to, ok := jsonrpc.Find(message, "params", "notifications")
-	if !ok || !isObject(message[from:to]) {
-		return message
+	if err != nil || string(m.Method) != ackMethod || !ok || !isObject(message[from:to]) {
+		return message, false
 	}
-	return slices.Concat(message[:from], addMembers(message[from:to], `"taskIds":`+string(ids)), message[to:])
+	return slices.Concat(message[:from], addMembers(message[from:to], `"taskIds":`+string(ids)), message[to:]), true
 }
+
+const ackMethod = "notifications/subscriptions/acknowledged"

@@ -3,6 +3,7 @@ package rejoin
 import (
 	"encoding/json"
 	"fmt"
+	"net/http"
 	"slices"
 	"strconv"
 	"strings"
@@ -58,7 +59,7 @@ func (r *taskRun) result(m *jsonrpc.Message) {
 // end is called when the handler has ended.
 func (r *taskRun) end(what any, stack string) {
 	r.returned()
-	if what != nil {
+	if what != nil && what != http.ErrAbortHandler { //nolint:errorlint // as net/http compares it; this is how a handler gives up
 		r.call.srv.logPanic("the handler of modern requests", what, stack)
 	}
 	if r.answered.CompareAndSwap(false, true) { // a task that has ended stays as it is
@@ -101,6 +102,7 @@ func (r *taskRun) ask(result []byte) {
 	questions := make([]*engine.TaskQuestion, 0, len(asks.Requests))
 	for key, request := range asks.Requests {
 		if e := r.call.checkOffered(request); e != nil {
+			r.call.srv.log.Error("rejoin: the app has asked what cannot be asked", "method", r.call.method, "error", e)
 			r.fail(e)
 			return
 		}
@@ -152,8 +154,9 @@ func withAnswers(body []byte, answers map[string]json.RawMessage, state json.Raw
 // progressOf is the statusMessage for a progress notification.
 func progressOf(params []byte) string {
 	var p struct {
-		Progress, Total float64
-		Message         string
+		Progress float64 `json:"progress"`
+		Total    float64 `json:"total"`
+		Message  string  `json:"message"`
 	}
 	_ = json.Unmarshal(params, &p) // what is missing stays empty
 	return progressText(p.Progress, p.Total, p.Message)

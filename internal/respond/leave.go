@@ -16,8 +16,10 @@ type Leaver interface {
 	// Answer makes the response that the client gets instead, and what takes the rest of the handler's. Nil: the client stays. It is called at
 	// most once, and not when the response of the handler has begun.
 	Answer() ([]byte, *Collector)
-	// Failed is called after Answer if the client could not be written to. The Relay has not left then.
+	// Failed is called after Answer if the client could not be written to, also if the writer panics. The Relay has not left then.
 	Failed()
+	// Stays is called, perhaps more than once, when the client will not be left: its response has begun, or the handler has ended.
+	Stays()
 }
 
 // maxLookedAt bounds the events that are looked at before the client is left. A larger one counts as the response.
@@ -32,9 +34,13 @@ type leaving struct {
 
 // stop gives up leaving.
 func (l *leaving) stop() {
-	if l != nil {
-		l.to, l.now = nil, false
+	if l == nil {
+		return
 	}
+	if l.to != nil {
+		l.to.Stays()
+	}
+	l.to, l.now = nil, false
 }
 
 // asked receives when it is time to leave.
@@ -46,12 +52,12 @@ func (l *leaving) asked() <-chan struct{} {
 }
 
 // note looks for the response in what the handler writes. When it has come, or a body that is not a stream has begun, the client stays.
-func (l *leaving) note(stream bool, data []byte) {
+func (l *leaving) note(events bool, data []byte) {
 	if l == nil || l.to == nil {
 		return
 	}
-	responded := !stream
-	if stream {
+	responded := !events
+	if events {
 		err := l.events.Write(data, func(message []byte) {
 			switch m, err := jsonrpc.Parse(message, maxDepth); {
 			case err != nil:
@@ -72,35 +78,42 @@ func (l *leaving) note(stream bool, data []byte) {
 const maxDepth = 256
 
 // leave answers the client, and lets the Collector take what the handler writes from now on. It reports whether it has.
-func (r *Relay) leave() bool {
+func (r *Relay) leave() (left bool) {
 	switch {
-	case r.err != nil, r.headed && !r.stream, len(r.own.body) > 0:
+	case r.err != nil, r.headed && !r.events, len(r.own.body) > 0:
 		r.leaving.stop()
 		return false
 	case r.headed && !r.between:
 		return false // it comes back when the event is complete
 	}
 	leaver := r.leaving.to
-	r.leaving.stop()
 	answer, to := leaver.Answer()
+	r.leaving.stop()
 	if to == nil {
 		return false
 	}
+	defer func() { // also if the writer of a middleware panics
+		if !left {
+			leaver.Failed()
+		}
+	}()
 	var err error
 	switch {
-	case r.headed:
+	case !r.headed && (r.cfg.JSON || !r.cfg.Stream):
+		r.headed = true
+		err = r.sent(r.out.JSON(http.StatusOK, answer))
+	case !r.headed:
+		r.beginOwn()
+		err = r.send(sse.AppendEvent(nil, nil, answer))
+	default:
 		err = r.send(sse.AppendEvent(nil, nil, answer))
 		to.headed, to.stream = !r.own.begun || r.own.headed, r.own.stream || !r.own.begun
-	case r.cfg.JSON, !r.cfg.Stream:
-		err = r.sent(r.out.JSON(http.StatusOK, answer))
-	default:
-		err = r.sendOwn(answer)
 	}
 	if err != nil {
-		leaver.Failed()
 		return false
 	}
-	r.out.Limit() // what ends the response is written after this
+	r.out.Limit()                                                          // what ends the response is written after this
+	r.out, r.cfg, r.waiting, r.leaving = Writer{}, RelayConfig{}, nil, nil // the handler keeps the Relay, and nothing of the request may outlive it
 	r.in.to = to
 	close(r.in.left)
 	return true

@@ -26,14 +26,15 @@ type Relay struct {
 	stack    string
 
 	headed  bool
-	stream  bool // of events, and nothing prevents a comment
+	events  bool // it is a stream of events that has room for those of others
+	stream  bool // such a stream, and they leave at once
 	between bool // what was written ends with a whole event
 	tail    [3]byte
 	err     error // the client cannot be reached
 
 	own     ownStream
-	waiting [][]byte // messages of ours that wait until the handler is between two events
-	leaving *leaving // nil: the Relay never leaves
+	waiting []relayOrder // messages of ours that wait until the handler is between two events
+	leaving *leaving     // nil: the Relay never leaves
 }
 
 // RelayConfig says what a Relay does beside writing.
@@ -64,13 +65,13 @@ func (r *Relay) Unbound() bool { return r.out.Unbound() }
 // Start runs the handler.
 func (r *Relay) Start(h http.Handler, req *http.Request) {
 	r.ended = make(chan struct{})
+	var w http.ResponseWriter = &r.in
+	if r.out.CanFlush() {
+		w = flushingRelayWriter{&r.in}
+	}
 	go func() {
 		defer r.handlerEnded()
 		safe.Run(func() {
-			var w http.ResponseWriter = &r.in
-			if r.out.CanFlush() {
-				w = flushingRelayWriter{&r.in}
-			}
 			h.ServeHTTP(w, req)
 		}, func(what any, stack string) { r.panicked, r.stack = what, stack })
 	}()
@@ -79,7 +80,7 @@ func (r *Relay) Start(h http.Handler, req *http.Request) {
 // handlerEnded tells Run that the handler has ended, or the Collector if Run has left.
 func (r *Relay) handlerEnded() {
 	close(r.ended)
-	if r.cfg.Leave == nil {
+	if r.in.left == nil {
 		return
 	}
 	select {
@@ -93,7 +94,7 @@ func (r *Relay) handlerEnded() {
 func (r *Relay) Run() (left bool) {
 	var quiet QuietTimer
 	defer quiet.Stop()
-	defer r.leaving.stop()
+	defer func() { r.leaving.stop() }()
 	for {
 		select {
 		case o := <-r.in.orders:
@@ -164,7 +165,7 @@ func (r *Relay) obey(o relayOrder) error {
 	case o.status >= 100 && o.status < 200 && o.status != http.StatusSwitchingProtocols:
 		return nil // there is nothing to say in advance
 	case o.begin:
-		return r.sendOwn(o.message)
+		return r.sendOwn(o)
 	case r.own.begun && !r.own.passes(r.in.header):
 		r.own.body = append(r.own.body, o.data...)
 		return nil
@@ -177,7 +178,7 @@ func (r *Relay) obey(o relayOrder) error {
 		return r.sent(r.out.flush())
 	case len(o.data) > 0:
 		r.note(o.data)
-		r.leaving.note(r.stream, o.data)
+		r.leaving.note(r.events, o.data)
 		return r.passed(r.sent(r.out.write(o.data)))
 	}
 	return nil
@@ -214,7 +215,8 @@ func (r *Relay) head(status int) {
 	if IsStream(h) {
 		h["Cache-Control"], h["X-Accel-Buffering"] = noCache, noBuffering
 		// A response with a length or an encoding has no room for comments.
-		r.stream = status == http.StatusOK && h.Get("Content-Length") == "" && !door.Encoded(h["Content-Encoding"]) && r.out.CanFlush()
+		r.events = status == http.StatusOK && h.Get("Content-Length") == "" && !door.Encoded(h["Content-Encoding"])
+		r.stream = r.events && r.out.CanFlush()
 		r.between = true
 		if !r.out.CanFlush() {
 			r.cfg.CannotFlush()

@@ -25,6 +25,7 @@ type relayOrder struct {
 	flush   bool
 	message []byte     // of ours, to be sent between two events of the handler; nil with begin: only begin a stream
 	begin   bool       // the order is about a message
+	sent    func()     // called when the message was written to the client; nil: nobody asks
 	done    chan error // has room
 }
 
