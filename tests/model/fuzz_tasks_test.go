@@ -97,7 +97,7 @@ func taskSeeds() (all []thrown) {
 			func(x *thrown) { x.setting |= uint8(draining) }, func(x *thrown) { x.setting |= uint8(noFlush) }, func(x *thrown) { x.session = "{A}" },
 			func(x *thrown) { x.version = "" }, func(x *thrown) { x.setting = 0 },
 		} {
-			if y := x; i%3 == len(all)%3 || i > 30 {
+			if y := x; i < 8 || i%3 == len(all)%3 || i > 35 {
 				change(&y)
 				all = append(all, y)
 			}
