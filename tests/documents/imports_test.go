@@ -32,8 +32,8 @@ func TestImports(t *testing.T) {
 		"/internal/engine":          {"/core", "/eventstore", "/internal/jsonrpc", "/internal/respond", "/internal/safe", "/internal/sse"},
 		"/internal/rawhttp":         {"", "/adapters/stdlib", "/internal/jsonrpc", "/internal/pipe", "/internal/sse"},
 		"/bridge/internal/crossing": {""}, "/bridge/internal/longcalls": {"", "/internal/sse", "/rejointest"},
-		"/eventstore":               nil,
-		"/eventstore/storetest":     {"/eventstore"},
+		"/eventstore":           nil,
+		"/eventstore/storetest": {"/eventstore"},
 		"": {
 			"/core", "/eventstore", "/internal/door", "/internal/engine", "/internal/jsonrpc", "/internal/respond", "/internal/safe", "/internal/sse",
 			"/internal/stack",
