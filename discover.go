@@ -43,6 +43,9 @@ func (d *discovered) learn(result []byte) *selfDescription {
 	if isObject(info) && len(info) <= maxClientBytes {
 		known.serverInfo = bytes.Clone(info)
 	}
+	if before := d.known.Load(); before != nil && !bytes.Equal(before.serverInfo, known.serverInfo) {
+		known.serverInfo = nil // the app has several servers, and does not say which one serves a task
+	}
 	d.known.Store(known)
 	return known
 }
@@ -113,7 +116,7 @@ func (srv *Server) askApp(r *http.Request) (answer jsonrpc.Message, status int) 
 			}
 		},
 		Ended: func(what any, stack string) {
-			if what != nil && what != http.ErrAbortHandler {
+			if what != nil && what != http.ErrAbortHandler { //nolint:errorlint // as net/http compares it
 				srv.logPanic("the handler of modern requests", what, stack)
 			}
 			returned()

@@ -63,9 +63,9 @@ func (srv *Server) checkModern(version string, declared []byte) *refusal {
 // serveModern answers a request of the modern era. Requests about tasks are the server's; the app's handler gets the others, with the body as it
 // came.
 func (srv *Server) serveModern(w http.ResponseWriter, r *http.Request, m *jsonrpc.Message, body []byte) *refusal {
-	running, ends := &srv.modernRunning, srv.modernCtx
-	if string(m.Method) == "subscriptions/listen" { // never ends by itself, so Drain does not wait for it, but ends it
-		running, ends = &srv.listensRunning, srv.listenCtx
+	running := &srv.modernRunning
+	if string(m.Method) == methodListen { // never ends by itself, so Drain does not wait for it, but ends it
+		running = &srv.listensRunning
 	}
 	running.Add(1) // before Draining is checked, so that a Drain that begins in between waits for this request
 	defer func() {
@@ -87,7 +87,7 @@ func (srv *Server) serveModern(w http.ResponseWriter, r *http.Request, m *jsonrp
 	if f != nil {
 		return f
 	}
-	srv.runModern(w, r, c, &plan, ends)
+	srv.runModern(w, r, c, &plan)
 	return nil
 }
 
@@ -114,7 +114,7 @@ func (srv *Server) planModern(c *modernCall, r *http.Request, m *jsonrpc.Message
 			plan.handler = discovery{srv, body}
 		}
 		return plan, nil
-	case "subscriptions/listen":
+	case methodListen:
 		plan.listen, f = srv.planListen(c, r, m)
 		if plan.listen != nil {
 			plan.handler = plan.listen
@@ -125,6 +125,10 @@ func (srv *Server) planModern(c *modernCall, r *http.Request, m *jsonrpc.Message
 	if c.method == "tools/call" {
 		if tasks, f = srv.canBecomeTask(r, m); f != nil {
 			return plan, f
+		}
+		if srv.hasOldTask(r, m) {
+			body = withoutTask(body)
+			plan.body = body
 		}
 	}
 	policy := srv.modernPolicy(r, m, tasks)
@@ -138,8 +142,11 @@ func (srv *Server) planModern(c *modernCall, r *http.Request, m *jsonrpc.Message
 
 // runModern lets the handler answer, in a goroutine of its own. The request has no session, so it ends with its connection, unless it becomes a
 // task, or with the server. It waits for the handler, or for the answer that a task is.
-func (srv *Server) runModern(w http.ResponseWriter, r *http.Request, c *modernCall, plan *modernPlan, ends context.Context) {
-	parent := r.Context()
+func (srv *Server) runModern(w http.ResponseWriter, r *http.Request, c *modernCall, plan *modernPlan) {
+	parent, ends := r.Context(), srv.modernCtx
+	if c.method == methodListen {
+		ends = srv.listenCtx
+	}
 	if plan.task != nil {
 		parent = context.WithoutCancel(parent) // plan.task ends it with the request
 	}

@@ -15,6 +15,7 @@ const (
 	metaServerInfo     = metaPrefix + "serverInfo"
 	metaSubscriptionID = metaPrefix + "subscriptionId"
 	tasksExtension     = metaPrefix + "tasks"
+	methodListen       = "subscriptions/listen"
 	methodHeader       = "Mcp-Method"
 	nameHeader         = "Mcp-Name"
 )

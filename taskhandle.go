@@ -191,11 +191,12 @@ func (m *modernCall) capabilities() []byte {
 
 // requiredData is the data of an error for a capability that the client lacks.
 func requiredData(path ...string) json.RawMessage {
-	data := `{"requiredCapabilities":`
+	var data strings.Builder
+	data.WriteString(`{"requiredCapabilities":`)
 	for _, name := range path {
-		data += `{"` + name + `":`
+		data.WriteString(`{"` + name + `":`)
 	}
-	return json.RawMessage(data + "{}" + strings.Repeat("}", len(path)+1))
+	return json.RawMessage(data.String() + "{}" + strings.Repeat("}", len(path)+1))
 }
 
 // appendQuestion appends a question as inputRequests has it.

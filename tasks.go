@@ -3,6 +3,7 @@ package rejoin
 import (
 	"encoding/json"
 	"net/http"
+	"slices"
 
 	"github.com/rejoin-mcp/rejoin/core"
 	"github.com/rejoin-mcp/rejoin/internal/door"
@@ -26,6 +27,28 @@ func (srv *Server) canBecomeTask(r *http.Request, m *jsonrpc.Message) (bool, *re
 		return false, refuseUndeclared("the tool " + shorten(name))
 	}
 	return false, nil
+}
+
+// hasOldTask reports whether a tools/call asks for a task as older versions do, which has no effect now (tasks, "compatibility"). An app that
+// still has those tasks would answer with one that the client cannot ask for.
+func (srv *Server) hasOldTask(r *http.Request, m *jsonrpc.Message) bool {
+	_, has := jsonrpc.Field(m.Params, "task")
+	return has && srv.tasks != nil && srv.ownsTasks(r, m)
+}
+
+// withoutTask returns the body of a call without the task of older versions.
+func withoutTask(body []byte) []byte {
+	from, to, _ := jsonrpc.Find(body, "params")
+	var params map[string]json.RawMessage
+	if json.Unmarshal(body[from:to], &params) != nil { // not reached: it was parsed before
+		return body
+	}
+	delete(params, "task")
+	changed, err := json.Marshal(params)
+	if err != nil { // not reached
+		return body
+	}
+	return slices.Concat(body[:from], changed, body[to:])
 }
 
 // serveTask answers tasks/get, tasks/update and tasks/cancel (extension tasks, 2026-07-28).

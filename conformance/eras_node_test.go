@@ -30,7 +30,9 @@ func nodeChoosers() (first, others []chooser) {
 		{name: "@mastra/mcp 2.0.0", connect: inNode(node("mastra"))},
 		{name: "@langchain/mcp-adapters 1.1.4", connect: inNode(node("langchain"))},
 		{name: "mcp-remote 0.15.1", connect: inNode(node("mcp-remote"))},
+		{name: "@modelcontextprotocol/ext-tasks 0.2.2", connect: inNode(node("ext-tasks", "once"))},
 		{name: "@modelcontextprotocol/inspector 2.12.0 --cli, `legacy`", connect: inNode(node("inspector", "legacy"))},
+		{name: "@modelcontextprotocol/inspector 2.12.0 --cli, `auto`", connect: inNode(node("inspector", "auto"))},
 	}
 }
 
@@ -38,8 +40,8 @@ func nodeChoosers() (first, others []chooser) {
 func inNode(command func(*testing.T) []string) func(*testing.T, string) (func(string) error, error) {
 	return func(t *testing.T, url string) (func(string) error, error) {
 		t.Helper()
-		e := &encounter{peer: peer{changed: make(chan struct{})}, exited: make(chan struct{})}
-		e.start(t, append(slices.Clip(command(t)), url))
+		e := &encounter{peer: peer{changed: make(chan struct{})}, command: append(slices.Clip(command(t)), url)}
+		e.start(t)
 		t.Cleanup(e.kill)
 		if e.until(toConnect, func() bool { return e.over || e.says("connected") }); !e.locked(func() bool { return e.says("connected") }) {
 			return nil, errors.New(e.complaint("it is not connected"))

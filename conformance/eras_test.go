@@ -128,18 +128,24 @@ func (c chooser) cell(t *testing.T, eras rejoin.Eras, app func(tools) rejoin.App
 	return version + ", completes"
 }
 
-// cutting is a proxy that ends each request after cutAfter, whatever is on its way.
+// cutting starts a proxy that ends each request after cutAfter, whatever is on its way.
 func cutting(t *testing.T, server string) (address string) {
+	t.Helper()
+	return startProxy(t, server, func(w http.ResponseWriter, r *http.Request, next http.Handler) {
+		ctx, cancel := context.WithTimeout(r.Context(), cutAfter)
+		defer cancel()
+		next.ServeHTTP(w, r.WithContext(ctx))
+	})
+}
+
+// startProxy starts a proxy before a server. It serves each request with serve, which passes it on.
+func startProxy(t *testing.T, server string, serve func(w http.ResponseWriter, r *http.Request, next http.Handler)) (address string) {
 	t.Helper()
 	target, err := url.Parse(server)
 	require.NoError(t, err)
 	forward := httputil.NewSingleHostReverseProxy(target)
 	forward.FlushInterval, forward.ErrorLog = -1, log.New(io.Discard, "", 0)
-	p := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		ctx, cancel := context.WithTimeout(r.Context(), cutAfter)
-		defer cancel()
-		forward.ServeHTTP(w, r.WithContext(ctx))
-	}))
+	p := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { serve(w, r, forward) }))
 	t.Cleanup(p.Close)
 	t.Cleanup(p.CloseClientConnections)
 	return p.URL

@@ -46,8 +46,8 @@ func TestSettingsAreNamedTogether(t *testing.T) {
 		{"Legacy", all[:3]},
 		{"Both", all[3:]},
 		{"NewApp, Legacy", all[:1]},
-		{"Legacy; go-sdk, Both", all[:4]},
-		{"mcp-go, Legacy; mcp-go, Both", []setting{all[2], all[4]}},
+		{"Legacy; NewApp, Both", all[:4]},
+		{"mcp-go, Legacy; mcp-go, Both", []setting{all[2], all[5]}},
 	} {
 		require.Equal(t, c.want, together(c.some))
 	}

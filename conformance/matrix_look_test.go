@@ -16,10 +16,15 @@ func (e *encounter) look(s *sight, what scenario) {
 	if !what.idles {
 		e.lookAtCall(s)
 	}
+	steps := map[string]bool{}
 	for _, l := range e.all() {
 		switch text := plain(l.Text); l.Kind {
 		case "progress":
 			s.told++
+		case "asked":
+			s.asked++
+		case "status":
+			steps[text] = true
 		case "trouble":
 			s.logs = append(s.logs, text)
 		case "garbage", "stderr":
@@ -28,6 +33,7 @@ func (e *encounter) look(s *sight, what scenario) {
 			}
 		}
 	}
+	s.steps, s.stopped = len(steps), e.locked(func() bool { return e.stopped })
 	slices.Sort(s.logs)
 	s.logs = slices.Compact(s.logs)
 }
@@ -72,6 +78,12 @@ func (e *encounter) lookAtCall(s *sight) {
 	calls := e.wire.all(func(x *exchange) bool { return x.calls("tools/call") })
 	if len(calls) == 0 {
 		return
+	}
+	for _, x := range calls {
+		if x.isTask() {
+			s.tasks++
+			s.forced = s.forced || !strings.Contains(x.request, tasksExtension)
+		}
 	}
 	if len(calls) > 1 {
 		s.end += ", called twice"

@@ -3,6 +3,7 @@
 package conformance_test
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -23,10 +24,11 @@ import (
 	stdadapter "github.com/rejoin-mcp/rejoin/adapters/stdlib"
 )
 
-// How long a client gets: to connect and to call, to fetch a result that is ready, to request its standalone stream and to request it again,
-// and to end.
+// How long a client gets: to connect, to call, to fetch a result that is ready, to request its standalone stream and to request it again, and
+// to end.
 const (
 	toConnect = 30 * time.Second
+	toCall    = time.Minute
 	toFetch   = 6 * time.Second
 	toListen  = 2 * time.Second
 	toReturn  = 4 * time.Second
@@ -36,6 +38,7 @@ const (
 // The outcomes of a call. An error is followed by the client's message.
 const (
 	endsWell, endsBadly = "result", "error"
+	endsEmpty           = "**empty result**"
 	hangs               = "hangs"
 )
 
@@ -47,7 +50,12 @@ type sight struct {
 	end     string   // the outcome of the call
 	letGo   int      // how often the server ended a stream early: that of the call, or in the idle scenario the standalone one
 	back    int      // how often the client polled after that
+	tasks   int      // how often a call was answered with a task
+	forced  bool     // a call that did not declare tasks was answered with one
+	stopped bool     // the tool's context ended
 	told    int      // progress notifications that arrived
+	steps   int      // status messages that arrived, each counted once
+	asked   int      // questions that arrived
 	listens bool     // it requested the standalone stream
 	logs    []string // what it wrote about problems, without what differs between runs
 }
@@ -56,22 +64,25 @@ type sight struct {
 type encounter struct {
 	peer
 
-	cmd    *exec.Cmd
-	exited chan struct{}
-	hands  chan hand     // of the running call
-	leave  chan struct{} // closed when the call of the idle scenario shall end
-	worked bool          // the tool has returned; guarded by the mutex
+	command []string
+	cmd     *exec.Cmd
+	exited  chan struct{}
+	hands   chan hand     // of the running call
+	leave   chan struct{} // closed when the call of the idle scenario shall end
+	worked  bool          // the tool has returned; guarded by the mutex
+	stopped bool          // its context had ended; guarded by the mutex
 }
 
 // meet runs a scenario. Everything that the client does is a result; only a problem of the test itself fails it.
 func meet(t *testing.T, client string, command []string, in setting, what scenario) sight {
 	t.Helper()
 	e := &encounter{
-		peer:   peer{wire: newWire(nil), changed: make(chan struct{})},
-		exited: make(chan struct{}), hands: make(chan hand, 1), leave: make(chan struct{}),
+		peer:  peer{wire: newWire(nil), changed: make(chan struct{})},
+		hands: make(chan hand, 1), leave: make(chan struct{}),
 	}
-	srv, err := rejoin.NewServer(in.app(tools{"work": e.tool(what)}), rejoin.Config{
+	srv, err := rejoin.NewServer(in.app(tools{cmp.Or(what.call, "work"): e.tool(what)}), rejoin.Config{
 		Eras: in.eras, Policy: what.policy, Logger: slog.New(slog.DiscardHandler),
+		Tasks: rejoin.Tasks{PollInterval: toPoll},
 	})
 	require.NoError(t, err)
 	mux := http.NewServeMux()
@@ -85,11 +96,16 @@ func meet(t *testing.T, client string, command []string, in setting, what scenar
 	server.Start()
 	defer server.Close()
 	defer srv.Close() // if the client hangs, server.Close would wait for ever
-	e.start(t, slices.Concat(command, []string{server.URL + "/mcp"}))
-	defer e.kill()
+	address := server.URL
+	if what.front != nil {
+		address = what.front(t, address)
+	}
+	e.command = slices.Concat(command, []string{address + "/mcp"})
+	e.start(t)
+	defer func() { e.kill() }()
 
 	var s sight
-	s.end = e.call(what, &s)
+	s.end = e.call(t, what, &s)
 	if s.end == endsWell || strings.HasPrefix(s.end, endsBadly) {
 		_ = e.stdin.Close() // the client may have ended already
 		e.until(toLeave, func() bool { return e.over })
@@ -101,7 +117,7 @@ func meet(t *testing.T, client string, command []string, in setting, what scenar
 // tool is the tool of a scenario, which also tells the encounter about itself.
 func (e *encounter) tool(what scenario) tool {
 	return func(ctx context.Context, h hand, args json.RawMessage) (string, error) {
-		defer e.update(func() { e.worked = true })
+		defer e.update(func() { e.worked, e.stopped = true, ctx.Err() != nil })
 		select {
 		case e.hands <- h:
 		default: // the client calls twice; the record shows that
@@ -118,10 +134,10 @@ func (e *encounter) tool(what scenario) tool {
 }
 
 // start starts the client in a process group of its own, with a home folder of its own.
-func (e *encounter) start(t *testing.T, command []string) {
+func (e *encounter) start(t *testing.T) {
 	t.Helper()
 	home := t.TempDir()
-	cmd := exec.Command(command[0], command[1:]...) // kill ends the whole group
+	cmd := exec.Command(e.command[0], e.command[1:]...) // kill ends the whole group
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	cmd.Env = append(os.Environ(), "HOME="+home, "XDG_CONFIG_HOME="+home, "NO_COLOR=1",
 		"MASTRA_TELEMETRY_DISABLED=1", "OPENAI_AGENTS_DISABLE_TRACING=1")
@@ -138,11 +154,12 @@ func (e *encounter) start(t *testing.T, command []string) {
 	e.stdin, err = cmd.StdinPipe()
 	require.NoError(t, err)
 	require.NoError(t, cmd.Start())
-	e.cmd = cmd
+	exited := make(chan struct{})
+	e.cmd, e.exited = cmd, exited
 	go func() {
 		_ = cmd.Wait() // its exit code does not matter
 		e.update(func() { e.over = true })
-		close(e.exited)
+		close(exited)
 	}()
 }
 
@@ -152,24 +169,29 @@ func (e *encounter) kill() {
 }
 
 // call lets the client call the tool, and returns the outcome.
-func (e *encounter) call(what scenario, s *sight) string {
-	connected := func() bool { return e.says("connected") }
-	if e.until(toConnect, func() bool { return e.over || connected() }); !e.locked(connected) {
-		return e.complaint("does not connect")
-	}
-	if _, err := fmt.Fprintln(e.stdin, "call work"); err != nil {
-		return e.complaint("does not obey")
+func (e *encounter) call(t *testing.T, what scenario, s *sight) string {
+	t.Helper()
+	if fault := e.order("call " + cmp.Or(what.call, "work")); fault != "" {
+		return fault
 	}
 	if what.idles {
 		e.idle(s)
 		close(e.leave)
 	}
-	answered := func() bool { return e.over || e.says("result") || e.says("error") }
-	if !e.until(toConnect, func() bool { return answered() || e.worked }) {
+	if what.meddle != nil {
+		if fault := what.meddle(t, e); fault != "" {
+			return fault
+		}
+	}
+	if !e.until(toCall, func() bool { return e.answered() || e.worked }) {
 		return "does not call"
 	}
-	e.until(toFetch, answered)
+	e.until(toFetch, e.answered)
 	switch {
+	case e.locked(func() bool {
+		return slices.ContainsFunc(e.seen, func(l line) bool { return l.Kind == "result" && l.Text == "" })
+	}):
+		return endsEmpty
 	case e.locked(func() bool { return e.says("result") }):
 		return endsWell
 	case e.locked(func() bool { return e.says("error") }):
@@ -178,6 +200,21 @@ func (e *encounter) call(what scenario, s *sight) string {
 		return hangs
 	}
 }
+
+// order sends an order to the client when it is connected.
+func (e *encounter) order(words string) (fault string) {
+	connected := func() bool { return e.says("connected") }
+	if e.until(toConnect, func() bool { return e.over || connected() }); !e.locked(connected) {
+		return e.complaint("does not connect")
+	}
+	if _, err := fmt.Fprintln(e.stdin, words); err != nil {
+		return e.complaint("does not obey")
+	}
+	return ""
+}
+
+// answered reports whether the client has received what it called for, or has given up. The mutex must be held.
+func (e *encounter) answered() bool { return e.over || e.says("result") || e.says("error") }
 
 // idle closes the standalone stream again and again, as long as the client requests it again.
 func (e *encounter) idle(s *sight) {

@@ -6,6 +6,8 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
+	"testing"
 	"time"
 
 	"github.com/rejoin-mcp/rejoin"
@@ -14,16 +16,21 @@ import (
 
 // The tools of the matrix take real time, because each client is a process with real timers.
 
-// scenario is something that may happen to a client, which calls the only tool of its server.
+// scenario is something that may happen to a client, which calls one tool of its server.
 type scenario struct {
 	name   string
 	policy rejoin.Policy
 	run    tool
 	idles  bool // the test closes the standalone stream meanwhile
+
+	call   string                                             // the tool, if it is not "work"
+	front  func(t *testing.T, server string) (address string) // what stands between the client and its server
+	meddle func(t *testing.T, e *encounter) (fault string)    // what the test does while the call runs
 }
 
 const (
 	comeBack = 100 * time.Millisecond // the time after which a disconnected client shall poll
+	toPoll   = 100 * time.Millisecond // the time after which a client shall poll its task
 	toTell   = 3                      // how often the longer tools report progress
 	letGoes  = 3                      // how often an idle stream is closed
 )
@@ -51,7 +58,7 @@ func scenarios() []scenario {
 func reports(work time.Duration, between func(hand) error) tool {
 	return func(ctx context.Context, h hand, _ json.RawMessage) (string, error) {
 		for i := range toTell {
-			if err := h.Progress(float64(i+1), toTell, ""); err != nil {
+			if err := h.Progress(float64(i+1), toTell, fmt.Sprintf("step %d", i+1)); err != nil {
 				return "", err
 			}
 			if i == 0 && between != nil {

@@ -23,6 +23,10 @@ The server may *disconnect* a client: it ends a stream early, after it has told 
 then asks for the stream of its call again. A client that never does this waits for its own time-out, if it has one. *Kept* means that the server
 did not disconnect the client.
 
+Version 2026-07-28 has no polling. There such a call becomes a *task* if it declares the extension for tasks: the client gets the name of the task,
+and asks for its state until the result is there. All other calls are *kept*, and never become tasks. If an application declares the extension and
+its client does not know it (*declaring tasks*), its long calls fail, or seem to have no result.
+
 ## What they do
 Each client makes four calls: a quick one; one of two seconds with three reports of progress; one of 1.5 s with a ` + "`CloseAfter`" + ` of 300 ms;
 and one whose tool calls ` + "`CloseStream`" + `. It also keeps a session in which the server closes the standalone stream three times.
@@ -36,10 +40,11 @@ func document(a album, met []customer) string {
 	var b strings.Builder
 	b.WriteString(clientsIntro)
 	for _, c := range met {
-		for _, same := range alike(func(in setting) string { return deeds(a, c.name, in) }) {
+		for _, same := range alike(settings(), func(in setting) string { return deeds(a, c.name, in) }) {
 			fmt.Fprintf(&b, "| %s | %s | %s |\n", c.name, together(same.in), same.what)
 		}
 	}
+	b.WriteString(tasksTable(a, met))
 	b.WriteString("\n## How they identify themselves\n`clientInfo` of `initialize`, or of the request in the modern era, and the header `User-Agent`.\n\n" +
 		"| client | clientInfo | User-Agent |\n|---|---|---|\n")
 	for _, c := range met {
@@ -93,8 +98,8 @@ type finding struct {
 }
 
 // alike groups settings with the same result.
-func alike(what func(setting) string) (found []finding) {
-	for _, in := range settings() {
+func alike(some []setting, what func(setting) string) (found []finding) {
+	for _, in := range some {
 		w := what(in)
 		at := slices.IndexFunc(found, func(f finding) bool { return f.what == w })
 		if at < 0 {
@@ -144,6 +149,8 @@ func deeds(a album, client string, in setting) string {
 
 func polled(s sight) string {
 	switch {
+	case s.tasks > 0:
+		return "task: " + s.end
 	case s.letGo == 0:
 		return "kept: " + s.end
 	case s.back == 0:
@@ -179,7 +186,7 @@ type complaint struct {
 func complaints(a album, client string) (found []complaint) {
 	when := map[string][]string{}
 	for _, what := range scenarios() {
-		for _, same := range alike(func(in setting) string { return deeds(a, client, in) }) {
+		for _, same := range alike(settings(), func(in setting) string { return deeds(a, client, in) }) {
 			for _, text := range a[view{client, same.in[0].String(), what.name}].logs {
 				always := !slices.ContainsFunc(same.in, func(in setting) bool {
 					return !slices.Contains(a[view{client, in.String(), what.name}].logs, text)

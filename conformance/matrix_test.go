@@ -37,12 +37,13 @@ func (s setting) String() string {
 	return s.server + ", Legacy"
 }
 
-// settings are the servers of the matrix. NewApp serves one era only.
+// settings are the servers of the matrix: those of one era, then those of both.
 func settings() []setting {
 	return []setting{
 		{"NewApp", listedApp, rejoin.EraLegacy},
 		{"go-sdk", bridgedGoSDK, rejoin.EraLegacy},
 		{"mcp-go", bridgedMCPGo, rejoin.EraLegacy},
+		{"NewApp", listedApp, rejoin.EraBoth},
 		{"go-sdk", bridgedGoSDK, rejoin.EraBoth},
 		{"mcp-go", bridgedMCPGo, rejoin.EraBoth},
 	}
@@ -91,11 +92,12 @@ func meetAll(t *testing.T, name string, clients []customer, a album) {
 		for _, c := range clients {
 			command := c.command(t)
 			for _, in := range settings() {
-				for _, what := range scenarios() {
+				for _, what := range scenariosOf(c, in) {
 					t.Run(strings.Join([]string{strings.ReplaceAll(c.name, "/", "_"), in.String(), what.name}, "/"), func(t *testing.T) {
 						t.Parallel()
 						seen := meet(t, c.name, command, in, what)
 						t.Logf("%+v", seen)
+						require.False(t, seen.forced, "a client was given a task that it had not declared to know")
 						mu.Lock()
 						defer mu.Unlock()
 						a[view{c.name, in.String(), what.name}] = seen

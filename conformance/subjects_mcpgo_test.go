@@ -9,6 +9,7 @@ import (
 
 	"github.com/rejoin-mcp/rejoin"
 	"github.com/rejoin-mcp/rejoin/bridge/mcpgo"
+	"github.com/rejoin-mcp/rejoin/conformance/internal/sample"
 )
 
 // bridgedMCPGo is a server of mcp-go with the tools, behind its bridge.
@@ -21,12 +22,12 @@ func bridgedMCPGo(list tools) rejoin.App {
 			if err != nil {
 				return nil, err
 			}
-			answer, err := run(ctx, sdkHand{ctx, func(done, total float64) error {
+			answer, err := run(ctx, sdkHand{ctx, func(done, total float64, message string) error {
 				if r.Params.Meta == nil || r.Params.Meta.ProgressToken == nil {
 					return nil
 				}
 				return s.SendNotificationToClient(ctx, "notifications/progress",
-					map[string]any{"progressToken": r.Params.Meta.ProgressToken, "progress": done, "total": total})
+					map[string]any{"progressToken": r.Params.Meta.ProgressToken, "progress": done, "total": total, "message": message})
 			}, func(ctx context.Context, message string, schema any) (any, error) {
 				return s.RequestElicitation(ctx, mcp.ElicitationRequest{
 					Params: mcp.ElicitationParams{Message: message, RequestedSchema: schema},
@@ -56,6 +57,17 @@ func bridgedMCPGo(list tools) rejoin.App {
 		content, _ := answer.Elicitation.Content.(map[string]any)
 		name, _ := content["name"].(string)
 		return mcp.NewToolResultText(string(answer.Elicitation.Action) + " " + name), nil
+	})
+	add(twice, func(ctx context.Context, r mcp.CallToolRequest) (*mcp.CallToolResult, error) {
+		if err := sample.Work(ctx, beforeAsking); err != nil {
+			return nil, err
+		}
+		state := r.Params.RequestState + "."
+		if state == "..." {
+			return mcp.NewToolResultText("done"), nil
+		}
+		return server.NewInputRequestBuilder(state).
+			Elicit("name", mcp.ElicitationParams{Message: whoAsks, RequestedSchema: whoSchema}).ToolResult(), nil
 	})
 	return mcpgo.New(s)
 }

@@ -9,6 +9,7 @@ import (
 
 	"github.com/rejoin-mcp/rejoin"
 	"github.com/rejoin-mcp/rejoin/bridge/gosdk"
+	"github.com/rejoin-mcp/rejoin/conformance/internal/sample"
 )
 
 // hand is what a tool uses of its call: rejoin's handle, or in a bridged server what the SDK offers, and rejoin's handle for the rest.
@@ -26,15 +27,17 @@ type hand interface {
 // sdkHand reports progress and asks with its SDK. It gets the handle from the context each time, as a tool does that was not written for rejoin.
 type sdkHand struct {
 	ctx      context.Context
-	progress func(done, total float64) error
+	progress func(done, total float64, message string) error
 	elicit   func(ctx context.Context, message string, schema any) (any, error)
 }
 
 func (h sdkHand) handle() *rejoin.Handle { return rejoin.HandleFromContext(h.ctx) }
 
-func (h sdkHand) Progress(done, total float64, _ string) error { return h.progress(done, total) }
-func (h sdkHand) Notify(method string, params any) error       { return h.handle().Notify(method, params) }
-func (h sdkHand) CloseStream(d time.Duration) error            { return h.handle().CloseStream(d) }
+func (h sdkHand) Progress(done, total float64, message string) error {
+	return h.progress(done, total, message)
+}
+func (h sdkHand) Notify(method string, params any) error { return h.handle().Notify(method, params) }
+func (h sdkHand) CloseStream(d time.Duration) error      { return h.handle().CloseStream(d) }
 func (h sdkHand) CloseStandaloneStream(d time.Duration) error {
 	return h.handle().CloseStandaloneStream(d)
 }
@@ -56,12 +59,15 @@ func (h sdkHand) Ask(ctx context.Context, _ string, params, result any) error {
 	return json.Unmarshal(raw, result)
 }
 
-// Both servers have two more tools. "grow" adds a tool, and the SDK notifies all clients. "who" asks the user in its result, as the modern era
-// does; both SDKs translate that for older clients.
+// Both servers have three more tools. "grow" adds a tool, and the SDK notifies all clients. "who" asks the user in its result, as the modern era
+// does; both SDKs translate that for older clients. "twice" asks like that two times, with the same key, after some work.
 const (
-	grow, who = "grow", "who"
-	whoAsks   = "Who are you?"
+	grow, who, twice = "grow", "who", "twice"
+	whoAsks          = "Who are you?"
 )
+
+// beforeAsking is how long "twice" works before each question, and at its end.
+const beforeAsking = 500 * time.Millisecond
 
 var whoSchema = map[string]any{"type": "object", "properties": map[string]any{"name": map[string]any{"type": "string"}}}
 
@@ -76,12 +82,12 @@ func bridgedGoSDK(list tools) rejoin.App {
 	}
 	for name, run := range list {
 		add(name, func(ctx context.Context, r *mcp.CallToolRequest) (*mcp.CallToolResult, error) {
-			answer, err := run(ctx, sdkHand{ctx, func(done, total float64) error {
+			answer, err := run(ctx, sdkHand{ctx, func(done, total float64, message string) error {
 				if r.Params.GetProgressToken() == nil {
 					return nil
 				}
 				return r.Session.NotifyProgress(ctx, &mcp.ProgressNotificationParams{
-					ProgressToken: r.Params.GetProgressToken(), Progress: done, Total: total,
+					ProgressToken: r.Params.GetProgressToken(), Progress: done, Total: total, Message: message,
 				})
 			}, func(ctx context.Context, message string, schema any) (any, error) {
 				return r.Session.Elicit(ctx, &mcp.ElicitParams{Message: message, RequestedSchema: schema})
@@ -105,6 +111,18 @@ func bridgedGoSDK(list tools) rejoin.App {
 		}
 		name, _ := answer.Content["name"].(string)
 		return text(answer.Action + " " + name), nil
+	})
+	add(twice, func(ctx context.Context, r *mcp.CallToolRequest) (*mcp.CallToolResult, error) {
+		if err := sample.Work(ctx, beforeAsking); err != nil {
+			return nil, err
+		}
+		state := r.Params.RequestState + "."
+		if state == "..." {
+			return text("done"), nil
+		}
+		return &mcp.CallToolResult{RequestState: state, InputRequests: mcp.InputRequestMap{
+			"name": &mcp.ElicitParams{Message: whoAsks, RequestedSchema: whoSchema},
+		}}, nil
 	})
 	return gosdk.New(s)
 }

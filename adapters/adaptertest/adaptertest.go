@@ -83,6 +83,9 @@ const (
 	Polling    = "a call survives its connections"
 	Own        = "a tool reads its own values when its request is over"
 	OwnAtOnce  = "a tool reads its own values among many"
+	Tasks      = "a tool reads its own values when its call has become a task"
+	TasksMany  = "a tool reads its own values among many tasks"
+	TasksWrap  = "a call becomes a task through what wraps the response"
 	Unset      = "a tool reads nothing that was not set"
 	Late       = "what a tool sends late reaches its own client alone"
 	Panics     = "a panic is one error"
@@ -116,6 +119,9 @@ var rules = []rule{
 	{Polling, false, polling},
 	{Own, false, ownValues},
 	{OwnAtOnce, false, ownValuesAtOnce},
+	{Tasks, false, ownTasks},
+	{TasksMany, false, ownTasksAtOnce},
+	{TasksWrap, false, tasksBehind},
 	{Unset, false, unsetValues},
 	{Late, false, lateMessages},
 	{Panics, false, panics},

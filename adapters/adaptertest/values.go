@@ -23,6 +23,7 @@ const users = 200
 type user struct {
 	name, tenant    string
 	session, cursor string
+	task            string
 	retry           time.Duration
 	do              func(*http.Request) (answer, error)
 }

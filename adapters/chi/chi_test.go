@@ -62,9 +62,11 @@ func TestAdapter(t *testing.T) {
 // The exam notices when chi's own route context is passed on to the tool.
 func TestTheExamSeesForeignValues(t *testing.T) {
 	naive := subject(func(r chi.Router, path string, s *rejoin.Server) { r.HandleFunc(path, s.Serve) })
-	faults := adaptertest.Faults(t, naive, adaptertest.Own)
-	require.Len(t, faults, 1)
-	require.Contains(t, faults[0], "of 200 users did not get their own")
+	for _, rule := range []string{adaptertest.Own, adaptertest.Tasks} {
+		faults := adaptertest.Faults(t, naive, rule)
+		require.Len(t, faults, 1)
+		require.Contains(t, faults[0], "of 200 users did not get their own")
+	}
 }
 
 // The endpoint works wherever chi can mount a handler.

@@ -81,9 +81,11 @@ func TestTheExamSeesForeignValues(t *testing.T) {
 		v := ctx.Value(contextKey{}).(echo.Context).Get(name)
 		return v, v != nil
 	}
-	faults := adaptertest.Faults(t, naive, adaptertest.Own)
-	require.Len(t, faults, 1)
-	require.Contains(t, faults[0], "of 200 users did not get their own")
+	for _, rule := range []string{adaptertest.Own, adaptertest.Tasks} {
+		faults := adaptertest.Faults(t, naive, rule)
+		require.Len(t, faults, 1)
+		require.Contains(t, faults[0], "of 200 users did not get their own")
+	}
 }
 
 // The endpoint works wherever echo can mount a handler.

@@ -78,9 +78,11 @@ func TestTheExamSeesForeignValues(t *testing.T) {
 	naive.Value = func(ctx context.Context, name string) (any, bool) {
 		return ctx.Value(contextKey{}).(*gin.Context).Get(name)
 	}
-	faults := adaptertest.Faults(t, naive, adaptertest.Own)
-	require.Len(t, faults, 1)
-	require.Contains(t, faults[0], "of 200 users did not get their own")
+	for _, rule := range []string{adaptertest.Own, adaptertest.Tasks} {
+		faults := adaptertest.Faults(t, naive, rule)
+		require.Len(t, faults, 1)
+		require.Contains(t, faults[0], "of 200 users did not get their own")
+	}
 }
 
 // The endpoint works wherever gin can mount a handler. gin's redirect to the other spelling, which is on, and NoRoute do not interfere.

@@ -71,9 +71,11 @@ func TestAdapter(t *testing.T) {
 // A tool has no request to read path values from. Without the adapter there are none, and the exam notices.
 func TestTheExamMissesPathValues(t *testing.T) {
 	naive := subject(func(mux *http.ServeMux, path string, s *rejoin.Server) { mux.HandleFunc(path, s.Serve) })
-	faults := adaptertest.Faults(t, naive, adaptertest.Own)
-	require.Len(t, faults, 1)
-	require.Contains(t, faults[0], "of 200 users did not get their own")
+	for _, rule := range []string{adaptertest.Own, adaptertest.Tasks} {
+		faults := adaptertest.Faults(t, naive, rule)
+		require.Len(t, faults, 1)
+		require.Contains(t, faults[0], "of 200 users did not get their own")
+	}
 }
 
 // The endpoint works wherever net/http can mount a handler.

@@ -32,7 +32,10 @@ func newModern(choose func(*http.Request) *mcp.Server) http.Handler {
 		return nil
 	}
 	setField(opts, "MaxRequestBodyBytes", int64(-1)) // rejoin has its own limit
-	return faithful.Handler(mcp.NewStreamableHTTPHandler(choose, opts))
+	sdk := mcp.NewStreamableHTTPHandler(choose, opts)
+	return faithful.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		sdk.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), modernKey{}, r.Context())))
+	}))
 }
 
 // setVersion sets the negotiated version of a restored session. If the SDK has no field for it, it replaces the requested version.

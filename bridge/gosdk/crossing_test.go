@@ -9,6 +9,7 @@ import (
 
 	"github.com/rejoin-mcp/rejoin"
 	"github.com/rejoin-mcp/rejoin/bridge/internal/crossing"
+	"github.com/rejoin-mcp/rejoin/bridge/internal/longcalls"
 )
 
 // Whatever is on its way when a session ends, nothing of the session is left, and the context of each tool ends.
@@ -31,6 +32,26 @@ func TestEndsCross(t *testing.T) {
 				handlers.Notification(ctx, senderOf(req.Session))
 			},
 		}, tools))
+	})
+}
+
+// Whatever is on its way when a call that becomes a task ends, nothing of it is left, and the context of each tool ends.
+func TestTasksCross(t *testing.T) {
+	if newModern(nil) == nil {
+		return // there are no modern calls: TestAnSDKWithoutTheModernEra
+	}
+	crossing.RunTasks(t, func(handlers *crossing.Handlers) rejoin.App {
+		tools := map[string]handler{}
+		for _, name := range crossing.TaskTools {
+			tools[name] = func(ctx context.Context, req *mcp.CallToolRequest) (*mcp.CallToolResult, error) {
+				answered := field(req.Params, "InputResponses").Len() > 0
+				if handlers.TaskTool(ctx, name, answered, senderOf(req.Session)) {
+					return longCallResult(longcalls.Outcome{Asks: map[string]string{"k": "x"}})
+				}
+				return text("x"), nil
+			}
+		}
+		return New(newServer(&mcp.ServerOptions{Logger: slog.New(slog.DiscardHandler)}, tools))
 	})
 }
 

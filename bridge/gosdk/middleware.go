@@ -2,6 +2,7 @@ package gosdk
 
 import (
 	"context"
+	"errors"
 	"log/slog"
 	"net/http"
 	"reflect"
@@ -110,6 +111,10 @@ func middleware(next mcp.MethodHandler) mcp.MethodHandler {
 		var call *rejoin.Call
 		if in := incomingOf(ctx, req.GetExtra()); in != nil {
 			ctx, log, call = in.handlerContext(ctx), in.session.Logger, in.call
+		} else if request, ok := ctx.Value(modernKey{}).(context.Context); ok {
+			var stop func()
+			ctx, stop = modernContext(ctx, request)
+			defer stop()
 		}
 		returned := safe.Run(func() { result, err = next(ctx, method, req) }, func(what any, stack string) {
 			if what == safe.ErrGoexit { //nolint:errorlint // safe.Run does not wrap it
@@ -130,6 +135,32 @@ func middleware(next mcp.MethodHandler) mcp.MethodHandler {
 			return nil, internalError()
 		}
 		return result, decodable(err)
+	}
+}
+
+// modernKey is the key of a modern request's context in itself.
+type modernKey struct{}
+
+// modernContext derives a handler's context from the SDK's. It ends when the SDK's ends, but with the cause of the request's. The SDK's has that
+// cause or another, by chance: when the request ends, the SDK also stops to read, which ends its contexts too.
+func modernContext(sdk, request context.Context) (_ context.Context, stop func()) {
+	ctx, timeUp := context.WithoutCancel(sdk), func() {}
+	if d, ok := sdk.Deadline(); ok {
+		ctx, timeUp = context.WithDeadline(ctx, d)
+	}
+	ctx, cancel := context.WithCancelCause(ctx)
+	unwatch := context.AfterFunc(sdk, func() {
+		switch {
+		case request.Err() == nil:
+			cancel(context.Cause(sdk))
+		case !errors.Is(request.Err(), context.DeadlineExceeded): // otherwise ctx ends by itself
+			cancel(context.Cause(request))
+		}
+	})
+	return ctx, func() {
+		unwatch()
+		cancel(nil)
+		timeUp()
 	}
 }
 

@@ -9,6 +9,7 @@ import (
 
 	"github.com/rejoin-mcp/rejoin"
 	"github.com/rejoin-mcp/rejoin/bridge/internal/crossing"
+	"github.com/rejoin-mcp/rejoin/bridge/internal/longcalls"
 )
 
 // Whatever is on its way when a session ends, nothing of the session is left, and the context of each tool ends.
@@ -27,6 +28,22 @@ func TestEndsCross(t *testing.T) {
 		s.AddResource(mcp.NewResource(crossing.Resource, "x"), func(context.Context, mcp.ReadResourceRequest) ([]mcp.ResourceContents, error) {
 			return nil, nil
 		})
+		return New(s)
+	})
+}
+
+// Whatever is on its way when a call that becomes a task ends, nothing of it is left, and the context of each tool ends.
+func TestTasksCross(t *testing.T) {
+	crossing.RunTasks(t, func(handlers *crossing.Handlers) rejoin.App {
+		s := newMCP(&server.Hooks{}, nil)
+		for _, name := range crossing.TaskTools {
+			s.AddTool(mcp.NewTool(name), func(ctx context.Context, request mcp.CallToolRequest) (*mcp.CallToolResult, error) {
+				if handlers.TaskTool(ctx, name, request.Params.InputResponses != nil, senderOf(s)) {
+					return longCallResult(longcalls.Outcome{Asks: map[string]string{"k": "x"}})
+				}
+				return mcp.NewToolResultText("x"), nil
+			})
+		}
 		return New(s)
 	})
 }

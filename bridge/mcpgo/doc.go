@@ -37,7 +37,7 @@
 // the notifications of a call are written by rejoin: all of them arrive before the result. In this era a client cancels a request when it
 // closes its connection, unless rejoin has made a task of it (rejoin.Config.Tasks), of which mcp-go knows nothing. Handlers that ask
 // through server.InputRequestBuilder work in both eras. Modern requests have no session: the one in the context of a request exists only for this
-// request.
+// request. A tool that works only as a task of mcp-go cannot be called in this era, unless rejoin.Tasks.Off is set.
 //
 // # Not supported
 //

@@ -11,6 +11,7 @@ import (
 	"github.com/mark3labs/mcp-go/mcp"
 	"github.com/mark3labs/mcp-go/server"
 
+	"github.com/rejoin-mcp/rejoin"
 	"github.com/rejoin-mcp/rejoin/bridge/internal/faithful"
 )
 
@@ -73,9 +74,23 @@ func newUpstream(s *server.MCPServer) http.Handler {
 		if m.upstreamSession, ok = server.ClientSessionFromContext(ctx).(upstreamSession); !ok {
 			return ctx
 		}
-		return s.WithContext(ctx, m)
+		return s.WithContext(&modernContext{ctx, m}, m)
 	}
 	return server.NewStreamableHTTPServer(s, server.WithDisableLocalhostProtection(true), server.WithHTTPContextFunc(replace))
+}
+
+// modernContext is what handlerContext is, for a modern request.
+type modernContext struct {
+	context.Context
+	session *modernSession
+}
+
+func (c *modernContext) Value(key any) any {
+	v := c.Context.Value(key)
+	if _, ok := v.(*rejoin.Handle); ok {
+		c.session.outbox.flush()
+	}
+	return v
 }
 
 // refuseVersion answers with the versions that mcp-go supports.

@@ -19,6 +19,9 @@ func ownApp() rejoin.App {
 			if r.Method != "tools/call" {
 				return nil, rejoin.Errorf(rejoin.CodeMethodNotFound, "no such method: %s", r.Method)
 			}
+			if r.Name() == "survey" {
+				return ownSurvey(ctx, r)
+			}
 			var p toolArgs
 			if err := r.BindArguments(&p); err != nil {
 				return nil, err
@@ -71,6 +74,7 @@ func (v *ownSender) ask(ctx context.Context, until time.Time) (string, error) {
 // goSDKServer is a server of the official Go SDK.
 func goSDKServer() *official.Server {
 	s := official.NewServer(&official.Implementation{Name: "soak", Version: "1"}, nil)
+	official.AddTool(s, &official.Tool{Name: "survey"}, goSDKSurvey)
 	official.AddTool(s, &official.Tool{Name: "perform"},
 		func(ctx context.Context, req *official.CallToolRequest, p toolArgs) (*official.CallToolResult, any, error) {
 			out, err := perform(ctx, &p, &goSDKSender{ctx, req, &p})
@@ -104,7 +108,7 @@ func (v *goSDKSender) tellStandalone(n int) error {
 }
 
 func (v *goSDKSender) closeStream(d time.Duration, standalone bool) {
-	if closeStream := v.req.Extra.CloseSSEStream; closeStream != nil && !standalone {
+	if closeStream := v.req.Extra.CloseSSEStream; closeStream != nil && !standalone && !v.p.Modern { // in the modern era it is not rejoin's
 		closeStream(official.CloseSSEStreamArgs{RetryAfter: d})
 		return
 	}
@@ -112,6 +116,9 @@ func (v *goSDKSender) closeStream(d time.Duration, standalone bool) {
 }
 
 func (v *goSDKSender) ask(ctx context.Context, until time.Time) (string, error) {
+	if v.p.Modern {
+		return (&ownSender{rejoin.HandleFromContext(v.ctx), v.p}).ask(ctx, until)
+	}
 	answer, err := v.req.Session.Elicit(ctx, &official.ElicitParams{Message: wording(v.p, until), RequestedSchema: form})
 	if err != nil {
 		return "", err
@@ -122,6 +129,7 @@ func (v *goSDKSender) ask(ctx context.Context, until time.Time) (string, error) 
 // mcpGoServer is a server of mcp-go.
 func mcpGoServer() *server.MCPServer {
 	s := server.NewMCPServer("soak", "1", server.WithToolCapabilities(true), server.WithLogging(), server.WithElicitation())
+	s.AddTool(mcp.NewTool("survey"), mcpGoSurvey)
 	s.AddTool(mcp.NewTool("perform"), func(ctx context.Context, req mcp.CallToolRequest) (*mcp.CallToolResult, error) {
 		var p toolArgs
 		if err := req.BindArguments(&p); err != nil {
@@ -164,6 +172,9 @@ func (v *mcpGoSender) closeStream(d time.Duration, standalone bool) {
 }
 
 func (v *mcpGoSender) ask(ctx context.Context, until time.Time) (string, error) {
+	if v.p.Modern {
+		return (&ownSender{rejoin.HandleFromContext(v.ctx), v.p}).ask(ctx, until)
+	}
 	answer, err := v.s.RequestElicitation(ctx, mcp.ElicitationRequest{
 		Params: mcp.ElicitationParams{Message: wording(v.p, until), RequestedSchema: form},
 	})

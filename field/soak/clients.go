@@ -12,14 +12,15 @@ import (
 
 // clientProcess is the process with the clients. Its sessions share its fields.
 type clientProcess struct {
-	job      job
-	sites    []site
-	ledger   ledger
-	think    atomic.Uint64 // mean seconds between two calls of a client, as bits of a float64
-	active   atomic.Int64
-	late     atomic.Int64  // nanoseconds for which this process was kept from running
-	stopping chan struct{} // closed when clients must not begin anything new
-	once     sync.Once
+	job       job
+	sites     []site
+	ledger    ledger
+	think     atomic.Uint64 // mean seconds between two calls of a client, as bits of a float64
+	active    atomic.Int64
+	late      atomic.Int64  // nanoseconds for which this process was kept from running
+	stopping  chan struct{} // closed when clients must not begin anything new
+	strangers strangers
+	once      sync.Once
 }
 
 func (c *clientProcess) reply(q question) (a answer, err error) {
@@ -71,6 +72,26 @@ func (c *clientProcess) warm(q question) {
 		s.settled()
 		s.pool.close()
 	}
+	var all sync.WaitGroup
+	for i := range c.sites {
+		all.Go(func() { c.warmModern(i) })
+	}
+	all.Wait()
+}
+
+// warmModern lets one client of the modern era make a call that becomes a task, and one that asks in its results.
+func (c *clientProcess) warmModern(i int) {
+	m := newModern(newSession(c, i, 1, rand.New(rand.NewPCG(0, 0)))) //nolint:gosec // all alike
+	m.discover(context.Background())
+	for k, rounds := range []int{0, 1} {
+		call := newModernCall(m, k)
+		call.declares = true
+		call.perform = toolArgs{Call: call.name, Events: 5, For: 100, Closes: 100, Modern: true}
+		call.survey = surveyArgs{Call: call.name, Rounds: rounds, Keys: 1, For: 100}
+		call.run(context.Background())
+	}
+	m.settled()
+	m.pool.close()
 }
 
 // watch adds up for how long this process was kept from running. Such a client notices late that its server has disconnected it.
@@ -128,7 +149,11 @@ func (c *clientProcess) client(ctx context.Context, i int) {
 	}
 	for n := 0; !c.isStopping(); n++ {
 		s := newSession(c, i, n, rand.New(rand.NewPCG(c.job.Seed^uint64(n+1)<<32, uint64(i)))) //nolint:gosec // likewise
-		s.live(ctx)
+		if s.r.IntN(3) == 0 {
+			newModern(s).live(ctx)
+		} else {
+			s.live(ctx)
+		}
 		if !c.waitForNextCall(r) {
 			return
 		}

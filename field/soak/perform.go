@@ -21,6 +21,8 @@ type toolArgs struct {
 	Asks       int    `json:"asks"`       // questions to the client
 	Standalone int    `json:"standalone"` // events on the standalone stream while the call runs, numbered
 	Late       int    `json:"late"`       // events after the call's end, which go to the standalone stream, numbered
+	Fill       int    `json:"fill"`       // characters of the result's filling
+	Modern     bool   `json:"modern"`     // the call is of the modern era, so its questions need its Handle
 }
 
 // outcome is the result of the tool.
@@ -31,6 +33,17 @@ type outcome struct {
 	Late       int      `json:"late"`
 	Answers    []string `json:"answers"`
 	Failed     string   `json:"failed"` // the first error of a send; "": none
+	Filling    string   `json:"filling"`
+}
+
+// filling is a text that depends on the arguments alone.
+func filling(seed uint64, n int) string {
+	random := rand.New(rand.NewPCG(seed, 3)) //nolint:gosec // it shall be the same for the same seed
+	text := make([]byte, n)
+	for i := range text {
+		text[i] = byte('a' + random.IntN(26))
+	}
+	return string(text)
 }
 
 // sender is what a tool uses of its app, for each kind of app.
@@ -61,7 +74,7 @@ func logData(p *toolArgs, n, pad int) map[string]any {
 // perform is the tool: it does what its arguments say.
 func perform(ctx context.Context, p *toolArgs, v sender) (outcome, error) {
 	random := rand.New(rand.NewPCG(p.Seed, 1)) //nolint:gosec // it shall be the same for the same seed
-	out := outcome{Call: p.Call}
+	out := outcome{Call: p.Call, Filling: filling(p.Seed, p.Fill)}
 	fail := func(what string, err error) {
 		if err != nil && out.Failed == "" && ctx.Err() == nil {
 			out.Failed = fmt.Sprintf("%s: %v", what, err)

@@ -122,9 +122,12 @@ func (r *reporter) say(servers, clients *child) error {
 	r.peak("connections", float64(g.Connections))
 	r.peak("parked", float64(g.Parked))
 	r.peak("stored, MiB", float64(g.StoredBytes)/(1<<20))
-	fmt.Fprintf(r.out, "%6.0fs calls %d completed %d, events %d+%d aside, let go %d, resumes %d, takeovers %d (server %d), cuts %d, lost: %s; faults %d;"+
+	r.peak("tasks", float64(g.Tasks))
+	r.peak("tasks that run", float64(g.TasksRunning))
+	fmt.Fprintf(r.out, "%6.0fs calls %d completed %d, modern calls %d, tasks %d (server %d kept, %d run) completed %d, task polls %d, events %d+%d aside, let go %d, resumes %d, takeovers %d (server %d), cuts %d, lost: %s; faults %d;"+
 		" sessions %d streams %d connections %d parked %d stored %s; heap %s goroutines %d RSS %s; CPUs %.2f+%.2f\n",
-		time.Since(r.begun).Seconds(), t["calls"], t["completed"], t["events"], t["events aside"], t["let go"], t["resumes"], t["takeovers"],
+		time.Since(r.begun).Seconds(), t["calls"], t["completed"],
+		t["modern calls"], t["tasks"], g.Tasks, g.TasksRunning, t["tasks: completed"], t["task polls"], t["events"], t["events aside"], t["let go"], t["resumes"], t["takeovers"],
 		g.TakenOver, t["cuts"], losses(t), t["faults"], g.Sessions, g.Streams, g.Connections, g.Parked, mib(g.StoredBytes),
 		mib(h.Sample.Heap), h.Sample.Goroutines, mib(h.Sample.RSS), cpus[0], cpus[1])
 	return nil
@@ -142,6 +145,22 @@ func losses(t map[string]int64) string {
 		return "none"
 	}
 	return strings.Join(all, ", ")
+}
+
+// unaccounted returns what has begun and has no end that is counted. Each modern call and each task has one.
+func unaccounted(t map[string]int64) error {
+	for _, kind := range []string{"modern calls", "tasks"} {
+		var ended int64
+		for k, n := range t {
+			if strings.HasPrefix(k, kind+": ") {
+				ended += n
+			}
+		}
+		if ended != t[kind] {
+			return fmt.Errorf("of %d %s, %d are accounted for", t[kind], kind, ended)
+		}
+	}
+	return nil
 }
 
 // summary writes the final report.

@@ -39,6 +39,9 @@ type gauges struct {
 	Connections    int64 `json:"connections"`
 	Parked         int64 `json:"parked"`
 	StoredBytes    int64 `json:"storedBytes"`
+	Tasks          int64 `json:"tasks"`
+	TasksRunning   int64 `json:"tasksRunning"`
+	TasksMade      int64 `json:"tasksMade"`
 	Opened         int64 `json:"opened"`
 	Closed         int64 `json:"closed"`
 	Resumed        int64 `json:"resumed"`
@@ -55,7 +58,7 @@ type gauges struct {
 
 // zero reports whether nothing is left.
 func (g gauges) zero() bool {
-	return g.Sessions == 0 && g.Streams == 0 && g.Connections == 0 && g.Parked == 0 && g.StoredBytes == 0
+	return g.Sessions == 0 && g.Streams == 0 && g.Connections == 0 && g.Parked == 0 && g.StoredBytes == 0 && g.Tasks == 0
 }
 
 // serverProcess is the process with the servers.
@@ -125,6 +128,9 @@ func (h *serverProcess) startServers(j job) ([]site, error) {
 					Retry: 200 * time.Millisecond, RetryMax: 2 * time.Second, Retain: j.Retain, AbandonAfter: j.Abandon,
 				},
 				PolicyFor:      policyFor,
+				Eras:           rejoin.EraBoth,
+				Tasks:          rejoin.Tasks{TTL: j.Retain, PollInterval: pollInterval},
+				Principal:      func(r *http.Request) string { return r.Header.Get("Soak-User") },
 				SessionIdleTTL: j.IdleTTL, KeepAlive: 5 * time.Second,
 				Logger: slog.New(&errorCounter{slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelError}), &h.errors}),
 			})
@@ -142,10 +148,16 @@ func (h *serverProcess) startServers(j job) ([]site, error) {
 	return h.sites, nil
 }
 
-// policyFor lets a client choose CloseAfter and a stream for its call, by header fields.
+// pollInterval is what clients are told to wait between two polls of a task.
+const pollInterval = 200 * time.Millisecond
+
+// policyFor lets a client choose CloseAfter, TaskAfter and a stream for its call, by header fields.
 func policyFor(r rejoin.RequestInfo, p rejoin.Policy) rejoin.Policy {
 	if d, err := time.ParseDuration(r.HTTP.Header.Get("Soak-Close-After")); err == nil {
 		p.CloseAfter = d
+	}
+	if d, err := time.ParseDuration(r.HTTP.Header.Get("Soak-Task-After")); err == nil {
+		p.TaskAfter = d
 	}
 	if r.HTTP.Header.Get("Soak-Stream") != "" {
 		p.Mode = rejoin.ModeSSE
@@ -178,6 +190,9 @@ func (h *serverProcess) gauges() (g gauges) {
 		g.Connections += s.Connections
 		g.Parked += s.Parked
 		g.StoredBytes += s.StoredBytes
+		g.Tasks += s.Tasks
+		g.TasksRunning += s.TasksRunning
+		g.TasksMade += s.TasksMade
 		g.Opened += s.Opened
 		g.Closed += s.Closed
 		g.Resumed += s.Resumed

@@ -38,6 +38,9 @@ func soak(ctx context.Context, j job, out io.Writer) (err error) {
 		err = r.baseline(ctx, servers)
 	}
 	r.summary()
+	if err == nil {
+		err = unaccounted(r.tally)
+	}
 	if g := r.left; g.StoreFailed > 0 || g.Full > 0 || g.Errors > 0 {
 		err = errors.Join(err, fmt.Errorf("the servers report %d errors, %d failures of the store, and %d messages without room", g.Errors, g.StoreFailed, g.Full))
 	}

@@ -18,6 +18,7 @@ import (
 func NewSubject(t testing.TB, app rejoin.App, cfg rejoin.Config, logged *Log, held func() string) Subject {
 	t.Helper()
 	cfg.Logger = logged.Logger()
+	shortTasks(&cfg)
 	srv, err := rejoin.NewServer(app, cfg)
 	if err != nil {
 		t.Fatal(err)
@@ -37,12 +38,24 @@ func NewSubject(t testing.TB, app rejoin.App, cfg rejoin.Config, logged *Log, he
 			if held != nil {
 				app = held()
 			}
-			gauges := rejoin.Stats{Sessions: now.Sessions, Streams: now.Streams, Connections: now.Connections, Parked: now.Parked, StoredBytes: now.StoredBytes}
+			gauges := rejoin.Stats{Sessions: now.Sessions, Streams: now.Streams, Connections: now.Connections, Parked: now.Parked, StoredBytes: now.StoredBytes, Tasks: now.Tasks}
 			if gauges != (rejoin.Stats{}) || app != "" {
 				return fmt.Sprintf("%+v %s", gauges, app)
 			}
 			return ""
 		},
+	}
+}
+
+// shortTasks makes tasks soon, and ends them before a script's end is checked, although nobody asks for them any more.
+func shortTasks(cfg *rejoin.Config) {
+	cfg.Policy.TaskAfter = time.Second
+	cfg.Tasks.TTL = 5 * time.Second
+	cfg.PolicyFor = func(r rejoin.RequestInfo, p rejoin.Policy) rejoin.Policy {
+		if r.Tasks {
+			p.AbandonAfter = 25 * time.Second
+		}
+		return p
 	}
 }
 

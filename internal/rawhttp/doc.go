@@ -8,6 +8,7 @@
 //	{{session}}  the newest session id; if there is none yet, a session of version 2025-11-25 is opened
 //	{{batches}}  the id of a session of version 2025-03-26
 //	{{cursor}}   the newest event id
+//	{{task}}     the newest task id
 //	{{question}} the id, as JSON, of the server's newest request to the client
 //	{{length}}   the length of what follows the head that contains it, up to the next name of the list below
 //	{{fill}}     the letter x 5,000 times

@@ -63,6 +63,8 @@ func (p *play) value(c *client, name string) {
 		c.pending.add(p.batches)
 	case "cursor":
 		c.pending.add(p.newest(idLine))
+	case "task":
+		c.pending.add(p.newest(taskID))
 	case "question":
 		c.pending.add(p.newest(question))
 	}
@@ -100,6 +102,7 @@ func (p *play) action(c *client, name string) {
 var (
 	sessionField = regexp.MustCompile(`\r\nMcp-Session-Id: ([!-~]+)\r\n`)
 	idLine       = regexp.MustCompile(`\nid: ([!-~]+)\n`)
+	taskID       = regexp.MustCompile(`"taskId":"([A-Za-z0-9_.-]+)"`)
 	question     = regexp.MustCompile(`"jsonrpc":"2.0","id":("[^"\\]*"|[0-9]+),"method":"`)
 )
 

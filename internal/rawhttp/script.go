@@ -15,7 +15,7 @@ type token struct {
 
 // values are the names that stand for bytes, actions those that do something.
 var (
-	values  = map[string]bool{"session": true, "batches": true, "cursor": true, "question": true, "length": true, "fill": true}
+	values  = map[string]bool{"session": true, "batches": true, "cursor": true, "task": true, "question": true, "length": true, "fill": true}
 	actions = map[string]bool{
 		"end": true, "wait": true, "later": true, "long": true, "new": true, "back": true, "fin": true, "cut": true, "freeze": true,
 	}

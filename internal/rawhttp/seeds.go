@@ -89,6 +89,26 @@ func modern(method, name, params string) string {
 		`"_meta":{"progressToken":7,"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientCapabilities":{},"io.modelcontextprotocol/clientInfo":{"name":"m","version":"1"}}}}`, header...)
 }
 
+// ofTasks returns a modern request of a client that takes tasks. name is Mcp-Name; params end with a comma.
+func ofTasks(method, name, params string) string {
+	header := []string{"Mcp-Protocol-Version", "2026-07-28", "Mcp-Method", method}
+	if name != "" {
+		header = append(header, "Mcp-Name", name)
+	}
+	return Post("", `{"jsonrpc":"2.0","id":"t","method":"`+method+`","params":{`+params+
+		`"_meta":{"progressToken":7,"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientCapabilities":`+
+		`{"elicitation":{},"extensions":{"io.modelcontextprotocol/tasks":{}}},"io.modelcontextprotocol/clientInfo":{"name":"m","version":"1"}}}}`, header...)
+}
+
+// callWithTasks calls a tool that may become a task, and about asks about it.
+func callWithTasks(tool string) string {
+	return ofTasks("tools/call", tool, `"name":"`+tool+`","arguments":{},`)
+}
+
+func about(method, params string) string {
+	return ofTasks("tasks/"+method, "{{task}}", `"taskId":"{{task}}",`+params)
+}
+
 const (
 	session     = "{{session}}"
 	ping        = `{"jsonrpc":"2.0","id":"mine","method":"ping"}`
@@ -131,6 +151,17 @@ func Seeds() []string {
 		strings.Replace(modern("notifications/cancelled", "", `"requestId":1,`), "Method: notifications", "Method: other", 1) + strings.Replace(modern("tools/list", "", ""), "Method: tools", "Method: other", 1),
 		strings.Replace(modern("notifications/cancelled", "", `"requestId":1,`), `"id":1,`, "", 1) + "{{wait}}" + strings.Replace(modern("notifications/x", "", ""), `"id":1,"method":"n`, `"method":"N`, 1),
 		modern("notifications/cancelled", "", `"requestId":1,`) + "{{wait}}" + Post("", ping, "Mcp-Protocol-Version", "2026-07-28") + Post("", "["+ping+"]", "Mcp-Protocol-Version", "2026-07-28") + Post("", ping, "Mcp-Protocol-Version", "2999-01-01"),
+		// tasks
+		callWithTasks("block") + "{{later}}" + about("get", "") + "{{wait}}" + about("cancel", "") + "{{wait}}" + about("get", "") + about("cancel", "") + "{{wait}}",
+		callWithTasks("poll") + "{{later}}" + about("get", "") + "{{later}}{{later}}" + about("get", "") + "{{wait}}" + about("list", "") + ofTasks("tasks/get", "x", `"taskId":"x",`),
+		callWithTasks("ask") + "{{later}}" + about("get", "") + "{{wait}}" + about("update", `"inputResponses":{"q1":{"action":"accept"},"r1.a":{"action":"accept"}},`) +
+			"{{wait}}" + about("update", `"inputResponses":{"q1":{"action":"decline"}},`) + about("get", "") + "{{wait}}",
+		callWithTasks("progress") + callWithTasks("quick") + callWithTasks("nothing") + "{{later}}" + callWithTasks("fail") + callWithTasks("block") + "{{later}}{{long}}{{later}}" + about("get", ""),
+		callWithTasks("block") + "{{later}}{{new}}" + ofTasks("subscriptions/listen", "", `"notifications":{"taskIds":["{{task}}","x"]},`) + "{{wait}}{{new}}" + about("cancel", "") + "{{later}}",
+		callWithTasks("poll") + "{{later}}{{new}}" + ofTasks("subscriptions/listen", "", `"notifications":{"toolsListChanged":true,"taskIds":["{{task}}"]},`) + "{{long}}{{cut}}{{new}}" + about("get", ""),
+		callWithTasks("block") + "{{wait}}{{cut}}{{new}}" + callWithTasks("block") + "{{later}}{{cut}}{{new}}" + callWithTasks("block") + "{{freeze}}{{later}}{{new}}" + about("get", "") + "{{long}}",
+		ofTasks("server/discover", "", "") + "{{wait}}" + about("get", "") + about("update", "") + about("update", `"inputResponses":[],`) + ofTasks("tasks/result", "", "") + "{{wait}}" +
+			modern("tasks/get", "", `"taskId":"{{task}}",`) + ofTasks("subscriptions/listen", "", `"notifications":{"taskIds":1},`) + "{{wait}}",
 		// how HTTP can be written
 		chunked(ping[:10], ping[10:], "") + "{{wait}}" + chunked(call("1", "quick")) + "0;x=y\r\nX-Trailer: 1\r\nContent-Length: 9\r\n\r\n{{wait}}" + Post(session, ping),
 		Post(session, ping, "Expect", "100-continue") + "{{wait}}" + Post(session, ping, "Expect", "something") + Post(session, ping),

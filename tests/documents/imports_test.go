@@ -31,9 +31,9 @@ func TestImports(t *testing.T) {
 		"/internal/respond":         {"/internal/door", "/internal/jsonrpc", "/internal/safe", "/internal/sse"},
 		"/internal/engine":          {"/core", "/eventstore", "/internal/jsonrpc", "/internal/respond", "/internal/safe", "/internal/sse"},
 		"/internal/rawhttp":         {"", "/adapters/stdlib", "/internal/jsonrpc", "/internal/pipe", "/internal/sse"},
-		"/bridge/internal/crossing": {""},
-		"/eventstore":               nil,
-		"/eventstore/storetest":     {"/eventstore"},
+		"/bridge/internal/crossing": {""}, "/bridge/internal/longcalls": {"", "/internal/sse", "/rejointest"},
+		"/eventstore":           nil,
+		"/eventstore/storetest": {"/eventstore"},
 		"": {
 			"/core", "/eventstore", "/internal/door", "/internal/engine", "/internal/jsonrpc", "/internal/respond", "/internal/safe", "/internal/sse",
 			"/internal/stack",

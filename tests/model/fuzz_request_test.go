@@ -104,6 +104,7 @@ func fuzzSeeds() (all []thrown) {
 	late := again
 	late.session, late.setting = "", uint8(draining)
 	rebound.host, rebound.origin = "evil.example:80", "http://evil.example"
+	all = append(all, taskSeeds()...)
 	return append(all, again, late, lost, deleted, rebound)
 }
 
@@ -131,6 +132,10 @@ func (w *fuzzWorld) throw(x thrown) {
 			r.Header[name] = strings.Split(tokens.Replace(value), "|")
 		}
 	}
+	x.body = tokens.Replace(x.body)
+	if w.setting&named != 0 {
+		nameRequest(r, x.body)
+	}
 	if x.body != "" {
 		r.Body, r.ContentLength = io.NopCloser(strings.NewReader(x.body)), int64(len(x.body))
 	}
@@ -148,27 +153,33 @@ func (w *fuzzWorld) throw(x thrown) {
 	if !strings.Contains(x.body+x.cursor+x.session, kit.Secret) {
 		require.NotContains(w.t, text, kit.Secret)
 	}
-	modern := a.Status == http.StatusPartialContent
-	require.False(w.t, a.Status < 400 && !modern && w.setting&(eraBoth|eraEach) != 0 && core.IsModern(r.Header.Get("Mcp-Protocol-Version")), "it is for the modern handler")
+	modern, own := a.Status == http.StatusPartialContent, ""
+	if a.Status < 400 && !modern {
+		own = w.ownMethod(x)
+	}
+	require.False(w.t, a.Status < 400 && !modern && own == "" && w.setting&(eraBoth|eraEach) != 0 && core.IsModern(r.Header.Get("Mcp-Protocol-Version")),
+		"it is for the modern handler")
 	switch {
 	case a.Status >= 400:
 		w.refused(a, x.body)
 	case modern:
 		w.handed(a, x)
+	case own != "":
+		w.served(a, own, x.body)
 	case a.streams():
 		w.streamed(m, a, r.Header.Get("Last-Event-Id"))
 	default:
 		w.answered(m, a, x)
 	}
 	refused := a.Status >= 400
-	if !refused && !modern && m != nil && x.method == http.MethodPost {
+	if !refused && !modern && own == "" && m != nil && x.method == http.MethodPost {
 		w.nothingTwice(m, []byte(x.body))
 	}
 	a.finish(w.t, cancel)
 	statsNow, now := w.snapshot()
 	for ref, info := range before {
 		switch after := now[ref]; {
-		case modern:
+		case modern, own != "":
 			require.Equal(w.t, info, after, "a modern request belongs to no session")
 		case refused && info.Principal == "me":
 			after.Active = info.Active // also a refused request of its user keeps the session alive
@@ -177,13 +188,17 @@ func (w *fuzzWorld) throw(x thrown) {
 			require.Equal(w.t, info, after, "another user's session")
 		}
 	}
-	if refused || modern {
+	if own == "tasks/cancel" { // it is this user's
+		statsNow.TasksRunning = stats.TasksRunning
+	}
+	if refused || modern || own != "" {
 		require.Equal(w.t, stats, statsNow)
 		for _, other := range w.members[:3] {
 			w.proveAlive(other)
 		}
 	}
 	w.proveAlive(w.foreign)
+	w.foreignTaskLives()
 }
 
 // handed checks the answer of the modern handler: the door has accepted the request, and passed it on unchanged.
@@ -191,12 +206,7 @@ func (w *fuzzWorld) handed(a *fuzzAnswer, x thrown) {
 	require.NotZero(w.t, w.setting&(eraBoth|eraEach))
 	require.Zero(w.t, w.setting&draining)
 	require.Equal(w.t, http.MethodPost, x.method)
-	if m, err := jsonrpc.Parse([]byte(x.body), 300); err == nil && m.Kind == jsonrpc.Request && string(m.Method) == "server/discover" {
-		require.Contains(w.t, a.text(), `"handed"`)
-		require.True(w.t, w.setting&eraEach == 0 || mayProbe(x.body), "the probe of a client that declares no tasks is refused")
-	} else {
-		require.Equal(w.t, x.body, a.text())
-	}
+	require.Equal(w.t, x.body, a.text())
 	require.Empty(w.t, a.Head.Get("X-Session"), "it sees neither session nor cursor")
 	require.Empty(w.t, a.Head.Values("Mcp-Session-Id"))
 	require.True(w.t, a.Ended)
@@ -237,8 +247,8 @@ func (w *fuzzWorld) refused(a *fuzzAnswer, sent string) {
 	if id := string(m.ID); id != "null" {
 		require.Contains(w.t, sent, id)
 	}
-	require.Contains(w.t, []string{"-32700", "-32600", "-32000", "-32001", "-32022"}, string(fieldOf(m.Err, "code")), a.text())
-	require.Equal(w.t, a.Status == http.StatusNotFound, string(fieldOf(m.Err, "code")) == "-32001")
+	require.Contains(w.t, []string{"-32700", "-32600", "-32601", "-32602", "-32000", "-32001", "-32020", "-32021", "-32022"}, string(fieldOf(m.Err, "code")), a.text())
+	require.Equal(w.t, a.Status == http.StatusNotFound, slices.Contains([]string{"-32001", "-32601"}, string(fieldOf(m.Err, "code"))))
 }
 
 func fieldOf(raw []byte, name string) []byte {

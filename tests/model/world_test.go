@@ -17,7 +17,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/rejoin-mcp/rejoin"
-	"github.com/rejoin-mcp/rejoin/internal/jsonrpc"
 	"github.com/rejoin-mcp/rejoin/tests/internal/kit"
 )
 
@@ -89,6 +88,9 @@ func newFuzzWorld(t *testing.T, what setting) *fuzzWorld {
 		w.open(m.name, m.user, m.version)
 	}
 	w.foreign = w.members[3]
+	if what&eraBoth != 0 {
+		w.openTasks()
+	}
 	kit.Elapse(time.Second) // so that a change of a session's times is visible
 	if what&draining != 0 {
 		ctx, cancel := context.WithCancel(context.Background())
@@ -102,6 +104,8 @@ func newFuzzWorld(t *testing.T, what setting) *fuzzWorld {
 // policy changes the policy of the one request.
 func (w *fuzzWorld) policy(r rejoin.RequestInfo, p rejoin.Policy) rejoin.Policy {
 	switch {
+	case r.HTTP.Header.Get("Hold") != "":
+		p.TaskAfter, p.AbandonAfter = 1, -1
 	case r.HTTP.Header.Get("Thrown") == "":
 	case w.setting&modeSSE != 0:
 		p.Mode = rejoin.ModeSSE
@@ -142,14 +146,16 @@ func (w *fuzzWorld) request(c *rejoin.Call) {
 	}
 }
 
-// modern is the handler of the modern era. It returns the request that it got, with a status that nothing else has. A server/discover gets an
-// answer, because the server reads that.
+// modern is the handler of the modern era. It returns the request that it got, with a status that nothing else has. It answers server/discover, and
+// holds the calls of the world's tasks.
 func (w *fuzzWorld) modern(rw http.ResponseWriter, r *http.Request) {
-	body, _ := io.ReadAll(r.Body) // it is in memory
-	if m, err := jsonrpc.Parse(body, 300); err == nil && m.Kind == jsonrpc.Request && string(m.Method) == "server/discover" {
-		rw.Header().Set("Content-Type", "application/json")
-		rw.WriteHeader(http.StatusPartialContent)
-		_, _ = rw.Write(jsonrpc.AppendError(nil, m.ID, 206, "handed", nil))
+	body, _ := io.ReadAll(r.Body)
+	switch id := fieldOf(body, "id"); {
+	case r.Header.Get("Hold") != "" && unquoted(fieldOf(body, "method")) == "tools/call":
+		w.holdTask(rw, r, body)
+		return
+	case unquoted(fieldOf(body, "method")) == "server/discover" && len(id) > 0:
+		_, _ = rw.Write([]byte(`{"jsonrpc":"2.0","id":` + string(id) + `,"result":{"resultType":"complete"}}`))
 		return
 	}
 	rw.Header().Set("X-Session", strings.Join(r.Header["Mcp-Session-Id"], "|")+strings.Join(r.Header["Last-Event-Id"], "|"))

@@ -121,6 +121,9 @@ func read(t *testing.T, w *kit.Response) (all []message) {
 	synctest.Wait()
 	w.Mu.Lock()
 	defer w.Mu.Unlock()
+	if w.Status == 0 {
+		return nil
+	}
 	body := w.Body.String()
 	if w.Head.Get("Content-Type") != "text/event-stream" {
 		if body == "" {

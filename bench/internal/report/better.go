@@ -17,6 +17,9 @@ func alternatives(subject string) []string {
 	if rest == "eventstore" {
 		return []string{"rejoin-eventstore"}
 	}
+	if rest == "modern" {
+		return []string{"rejoin-modern", "rejoin-modern-tasks", "rejoin-" + library + "-modern", "rejoin-" + library + "-modern-tasks"}
+	}
 	kind, raw := "json", ""
 	if strings.Contains(rest, "sse") {
 		kind = "sse"

@@ -89,12 +89,15 @@ func TestTheTargetsAreAboutWhatIsMeasured(t *testing.T) {
 func TestWhatPeersAreBetterAtIsListed(t *testing.T) {
 	run := small(map[string][2][]float64{
 		"bare": {{99}, {1}}, "null": {{999}, {0}},
-		"gosdk-sse-store-raw":  {{12, 30}, {5, 7}},
-		"rejoin-sse":           {{10, 25}, {4, 6}},
-		"rejoin-gosdk-sse-raw": {{13, 31}, {6, 8}},
-		"mcpgo-json":           {{10}, {0}},
-		"rejoin-json":          {{10}, {2}},
-		"rejoin-mcpgo-json":    {{9.95}, {0}},
+		"gosdk-sse-store-raw":       {{12, 30}, {5, 7}},
+		"rejoin-sse":                {{10, 25}, {4, 6}},
+		"rejoin-gosdk-sse-raw":      {{13, 31}, {6, 8}},
+		"mcpgo-json":                {{10}, {0}},
+		"rejoin-json":               {{10}, {2}},
+		"rejoin-mcpgo-json":         {{9.95}, {0}},
+		"gosdk-modern":              {{10}, {1}},
+		"rejoin-modern":             {{20}, {2}},
+		"rejoin-gosdk-modern-tasks": {{5}, {1}},
 	})
 	found := map[string]float64{}
 	for _, w := range advantages(run) {
@@ -104,6 +107,8 @@ func TestWhatPeersAreBetterAtIsListed(t *testing.T) {
 		"gosdk-sse-store-raw gain rejoin-sse":           1.2,
 		"gosdk-sse-store-raw cost rejoin-gosdk-sse-raw": (6.0/5 + 8.0/7) / 2,
 		"mcpgo-json cost rejoin-json":                   0,
+		"gosdk-modern cost rejoin-modern":               2,
+		"gosdk-modern gain rejoin-gosdk-modern-tasks":   2,
 	}, found, 1e-9)
 
 	theirs, _ := row(run.Scenarios[0], "gosdk-sse-store-raw")

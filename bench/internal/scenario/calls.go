@@ -70,8 +70,9 @@ func calls() []Scenario {
 
 func runCalls(ctx context.Context, env *Env, name string, server, client int) (map[string]float64, error) {
 	return withServer(ctx, proc.Spec{Subject: name, CPU: server}, client, func(t target) callsJob {
+		s, _ := subject.Find(name)
 		return callsJob{
-			target: t, Clients: 16,
+			target: t, Clients: 16, Modern: s.Modern, Tasks: s.Tasks,
 			Warm: Pick(env, 150*time.Millisecond, 10*time.Millisecond), Count: Pick(env, 500*time.Millisecond, 30*time.Millisecond),
 		}
 	})
@@ -80,8 +81,9 @@ func runCalls(ctx context.Context, env *Env, name string, server, client int) (m
 type callsJob struct {
 	target
 
-	Clients     int
-	Warm, Count time.Duration
+	Clients       int
+	Warm, Count   time.Duration
+	Modern, Tasks bool // as in subject.Subject
 }
 
 var _ = proc.Work(func(ctx context.Context, j callsJob) (map[string]float64, error) { return j.run(ctx) })
@@ -99,11 +101,9 @@ func (j callsJob) run(ctx context.Context) (map[string]float64, error) {
 			return nil, err
 		}
 		defer hangUp()
-		session, err := load.Open(c)
-		if err != nil {
+		if callers[i], err = j.caller(c, load.Number+i*10_000_000); err != nil {
 			return nil, err
 		}
-		callers[i] = newCaller(c, session, load.Number+i*10_000_000)
 	}
 	if _, _, err := callAll(callers, j.Warm); err != nil {
 		return nil, fmt.Errorf("warming up: %w", err)
@@ -163,13 +163,25 @@ type caller struct {
 	want    [2]load.Template
 }
 
-func newCaller(c *load.Conn, session string, first int) caller {
-	arguments := fmt.Sprintf("{"+callText+"}", load.Number)
-	return caller{
-		conn: c, number: first,
-		request: load.NewTemplate(load.Post(session, load.Call(load.Number, subject.Echo, arguments))),
-		want:    answerTo(load.Number),
+// caller makes a caller. In the legacy era it opens a session.
+func (j callsJob) caller(c *load.Conn, first int) (caller, error) {
+	if j.Modern {
+		return newCaller(c, load.CallModern(load.Number, subject.Echo, callArguments, j.Tasks), first), nil
 	}
+	session, err := load.Open(c)
+	return newCaller(c, echoCall(session), first), err
+}
+
+var callArguments = fmt.Sprintf("{"+callText+"}", load.Number)
+
+// echoCall is the call that callers make in a session.
+func echoCall(session string) []byte {
+	return load.Post(session, load.Call(load.Number, subject.Echo, callArguments))
+}
+
+// newCaller makes a caller from the request with load.Number. Its first call has the number after first.
+func newCaller(c *load.Conn, request []byte, first int) caller {
+	return caller{conn: c, number: first, request: load.NewTemplate(request), want: answerTo(load.Number)}
 }
 
 // until makes calls until end, and appends the time of each call to times.

@@ -18,6 +18,7 @@ import (
 var quickly = map[string][]string{
 	"calls-pinned":  {"rejoin-json", "rejoin-chi", "gosdk-json-raw"},
 	"calls-shared":  {"rejoin-sse", "mcpgo-sse-store"},
+	"calls-modern":  {"rejoin-modern", "rejoin-gosdk-modern-tasks", "mcpgo-modern"},
 	"handler":       {"rejoin-json", "gosdk-json"},
 	"sessions":      {"rejoin-json"},
 	"burst-1":       {"rejoin-sse", "mcpgo-sse"},
@@ -29,18 +30,23 @@ var quickly = map[string][]string{
 	"memory-get":    {"rejoin-sse", "mcpgo-sse"},
 	"memory-post":   {"rejoin-sse", "gosdk-sse"},
 	"memory-parked": {"rejoin-sse"},
+	"memory-tasks":  {"rejoin-modern-tasks", "rejoin-mcpgo-modern-tasks"},
 	"parked-polls":  {"rejoin-sse"},
+	"tasks-polled":  {"rejoin-gosdk-modern-tasks"},
 	"append":        {ownStore},
 }
 
 // counted has values of rejoin's own subjects that are the same on every machine: a session needs no goroutine, a parked call one, a request
-// that is not answered two more; each parked call is answered once; an append to a full store allocates nothing.
+// that is not answered two more; each parked call is answered once; an append to a full store allocates nothing. A task needs one for its tool and one for
+// the handler that waits for it, and behind go-sdk one more.
 var counted = map[string]map[string]float64{
 	"memory-idle":   {"goroutines": 0},
 	"memory-get":    {"goroutines": 2},
 	"memory-post":   {"goroutines": 3},
 	"memory-parked": {"goroutines": 1, "answered-goroutines": 0},
 	"parked-polls":  {"goroutines": 1, "parked": 200, "lost": 0, "twice": 0},
+	"memory-tasks":  {"goroutines": 2, "answered-goroutines": 0, "lost": 0},
+	"tasks-polled":  {"goroutines": 3, "tasks": 200, "lost": 0, "wrong": 0},
 	"append":        {"allocs": 0},
 	"burst-1":       {"lost": 0},
 	"burst-8":       {"lost": 0},

@@ -58,6 +58,9 @@ func memories() []Scenario {
 				{Key: "answered", Title: "heap B once answered", Less: true},
 				{Key: "answered-goroutines", Title: "goroutines once answered", Less: true, Plain: true},
 			}, "bare-sse-store", "gosdk-sse-store", "rejoin-sse", "rejoin-gosdk-sse", "rejoin-mcpgo-sse"),
+		kind("tasks", "5,000 tasks", "Calls of version 2026-07-28 whose tools still run; each client has got a task, and its connection is closed. Then all tools end, and the results "+
+			"wait to be fetched. At the end every result is fetched: `lost` counts those that did not come.", 5000, 60, taskMemoryMetrics,
+			taskSubjects...),
 	}
 }
 
@@ -93,6 +96,8 @@ var _ = proc.Work(func(ctx context.Context, j memoryJob) (map[string]float64, er
 		err = m.hanging(ctx, m.wait)
 	case "parked":
 		err = m.parked(ctx)
+	case "tasks":
+		err = m.tasks(ctx)
 	default:
 		err = errors.New("no such kind")
 	}

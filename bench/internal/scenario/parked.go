@@ -4,8 +4,6 @@ import (
 	"context"
 	"fmt"
 	"net/http"
-	"slices"
-	"sync"
 	"sync/atomic"
 	"time"
 
@@ -146,69 +144,30 @@ func (p *parking) poll(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	var polls atomic.Int64
-	var mu sync.Mutex
-	var late []float64
-	began := time.Now()
-	err = p.each(ctx, p.Conns, p.Conns, func(c *load.Conn, w int) error {
-		var own []float64
-		for k := 0; ; k++ {
-			calls := (p.Calls - w + p.Conns - 1) / p.Conns // this worker's: w, w+Conns, …
-			if calls <= 0 {
-				return nil
-			}
-			call := w + k%calls*p.Conns
-			at := time.Duration(k/calls)*p.Every + p.Every*time.Duration(call)/time.Duration(p.Calls)
-			if at >= p.Time {
-				break
-			}
-			if err := sleepUntil(ctx, began.Add(at)); err != nil {
-				return err
-			}
-			own = append(own, time.Since(began.Add(at)).Seconds()*1e3)
-			seen, some, err := p.once(c, call)
-			if err != nil {
-				return err
-			}
-			if !some || seen.answer {
-				return fmt.Errorf("call %d ended before the gate opened", call)
-			}
-			polls.Add(1)
+	late, took, err := p.paced(ctx, p.Calls, p.Conns, p.Every, p.Time, func(c *load.Conn, call int) error {
+		seen, some, err := p.once(c, call)
+		if err == nil && (!some || seen.answer) {
+			err = fmt.Errorf("call %d ended before the gate opened", call)
 		}
-		mu.Lock()
-		defer mu.Unlock()
-		late = append(late, own...)
-		return nil
+		return err
 	})
 	if err != nil {
 		return fmt.Errorf("poll: %w", err)
 	}
-	took := time.Since(began)
 	after, err := p.ctl.Sample(false)
 	if err != nil {
 		return err
 	}
-	slices.Sort(late)
-	p.values["polls/s"] = float64(polls.Load()) / took.Seconds()
-	p.values["cpu"] = (after.CPU - before.CPU).Seconds() / took.Seconds()
-	p.values["poll"] = perUnit(before, after, float64(polls.Load())).cpu
-	p.values["late"] = late[len(late)*99/100]
+	notePolls(p.values, before, after, late, took)
 	return nil
 }
 
-func sleepUntil(ctx context.Context, at time.Time) error {
-	d := time.Until(at)
-	if d <= 0 {
-		return ctx.Err()
-	}
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
-	}
+// notePolls records what polls have cost, and how late they were. late is sorted.
+func notePolls(values map[string]float64, before, after proc.Sample, late []float64, took time.Duration) {
+	values["polls/s"] = float64(len(late)) / took.Seconds()
+	values["cpu"] = (after.CPU - before.CPU).Seconds() / took.Seconds()
+	values["poll"] = perUnit(before, after, float64(len(late))).cpu
+	values["late"] = late[len(late)*99/100]
 }
 
 // drain opens the gate, and lets all clients fetch their answers.

@@ -26,7 +26,7 @@ func TestOneCallOfACountIsCountedOnce(t *testing.T) {
 	c, err := load.Dial(s.Addr)
 	require.NoError(t, err)
 	defer c.Close()
-	one := []caller{newCaller(c, "", load.Number)}
+	one := []caller{newCaller(c, echoCall(""), load.Number)}
 	_, times, err := callAll(one, 0) // the time is up after the first
 	require.NoError(t, err)
 	require.Len(t, times, 1)

@@ -39,7 +39,7 @@ func (b *bare) run(ctx context.Context, c *bareCall) (*callResult, error) {
 		}
 		select {
 		case <-b.gate.Done():
-			return textResult(holdAnswer), nil
+			return textResult(holdAnswer + args.Text), nil
 		case <-ctx.Done():
 			return nil, ctx.Err()
 		}

@@ -76,7 +76,8 @@ func (c *client) resume(id string) *answer {
 	return a
 }
 
-func (c *client) do(method, body, lastEventID string) *answer {
+// do sends a request. header has more fields, or others: names and values in turn.
+func (c *client) do(method, body, lastEventID string, header ...string) *answer {
 	c.t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	c.t.Cleanup(cancel)
@@ -92,6 +93,9 @@ func (c *client) do(method, body, lastEventID string) *answer {
 	}
 	if lastEventID != "" {
 		r.Header.Set("Last-Event-ID", lastEventID)
+	}
+	for i := 0; i < len(header); i += 2 {
+		r.Header.Set(header[i], header[i+1])
 	}
 	res, err := http.DefaultClient.Do(r)
 	require.NoError(c.t, err)

@@ -3,6 +3,7 @@ package subject
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"net/http"
 	"time"
 
@@ -84,7 +85,7 @@ func (t goSDKTools) echo(_ context.Context, _ *mcp.CallToolRequest, args echoArg
 
 func (t goSDKTools) burst(ctx context.Context, req *mcp.CallToolRequest, args burstArgs) (*mcp.CallToolResult, error) {
 	if args.Close {
-		goSDKCloseStream(req)
+		goSDKCloseStream(ctx, req)
 	}
 	token := req.Params.GetProgressToken()
 	for i := range args.N {
@@ -100,19 +101,19 @@ func (t goSDKTools) burst(ctx context.Context, req *mcp.CallToolRequest, args bu
 
 func (t goSDKTools) hold(ctx context.Context, req *mcp.CallToolRequest, args holdArgs) (*mcp.CallToolResult, error) {
 	if args.Close {
-		goSDKCloseStream(req)
+		goSDKCloseStream(ctx, req)
 	}
 	select {
 	case <-t.gate.Done():
-		return goSDKText(holdAnswer), nil
+		return goSDKText(holdAnswer + args.Text), nil
 	case <-ctx.Done():
 		return nil, context.Cause(ctx)
 	}
 }
 
-// goSDKCloseStream works with the SDK's own transport and behind the bridge.
-func goSDKCloseStream(req *mcp.CallToolRequest) {
-	if req.Extra != nil && req.Extra.CloseSSEStream != nil {
+// goSDKCloseStream works behind the bridge, where it is rejoin's in both eras, and with the SDK's own transport.
+func goSDKCloseStream(ctx context.Context, req *mcp.CallToolRequest) {
+	if err := closeStream(ctx); errors.Is(err, rejoin.ErrNoCall) && req.Extra != nil && req.Extra.CloseSSEStream != nil {
 		req.Extra.CloseSSEStream(mcp.CloseSSEStreamArgs{RetryAfter: retryMillis * time.Millisecond})
 	}
 }

@@ -75,7 +75,7 @@ func (t mcpGoTools) burst(ctx context.Context, req mcp.CallToolRequest) (*mcp.Ca
 		return nil, err
 	}
 	if req.GetBool("close", false) {
-		closeStream(ctx)
+		_ = closeStream(ctx)
 	}
 	for i := range n {
 		if err := t.progress(ctx, req, i+1, n); err != nil {
@@ -112,11 +112,11 @@ func (t mcpGoTools) progress(ctx context.Context, req mcp.CallToolRequest, done,
 // hold can close its stream only behind rejoin: mcp-go's own transport cannot.
 func (t mcpGoTools) hold(ctx context.Context, req mcp.CallToolRequest) (*mcp.CallToolResult, error) {
 	if req.GetBool("close", false) {
-		closeStream(ctx)
+		_ = closeStream(ctx)
 	}
 	select {
 	case <-t.gate.Done():
-		return mcp.NewToolResultText(holdAnswer), nil
+		return mcp.NewToolResultText(holdAnswer + req.GetString("text", "")), nil
 	case <-ctx.Done():
 		return nil, context.Cause(ctx)
 	}

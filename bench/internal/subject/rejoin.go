@@ -33,7 +33,7 @@ func newRejoin(mode rejoin.Mode, app func(Options) rejoin.App) func(Options) (ht
 // rejoinServer has the defaults, except for limits that the peers do not have and that the scenarios exceed.
 func rejoinServer(mode rejoin.Mode, app rejoin.App, o Options) (*rejoin.Server, error) {
 	cfg := rejoin.Config{
-		Policy: rejoin.Policy{Mode: mode}, MaxSessions: -1, MaxConcurrent: -1, Logger: discardLogger(),
+		Policy: rejoin.Policy{Mode: mode}, MaxSessions: -1, MaxConcurrent: -1, Tasks: rejoin.Tasks{Max: -1}, Logger: discardLogger(),
 	}
 	if o.StoreBytes > 0 {
 		cfg.Store = eventstore.NewMemory(eventstore.MemoryConfig{SessionBytes: o.StoreBytes, TotalBytes: o.StoreBytes})
@@ -112,13 +112,13 @@ func (h *ownHandler) call(ctx context.Context, r *rejoin.Request) (any, error) {
 			return nil, err
 		}
 		if args.Close {
-			closeStream(ctx)
+			_ = closeStream(ctx)
 			// Without this a client that polls too early would stay connected.
 			_ = rejoin.HandleFromContext(ctx).SetPolicy(rejoin.Policy{CloseAfter: time.Millisecond})
 		}
 		select {
 		case <-h.gate.Done():
-			return textResult(holdAnswer), nil
+			return textResult(holdAnswer + args.Text), nil
 		case <-ctx.Done():
 			return nil, context.Cause(ctx)
 		}
@@ -128,7 +128,7 @@ func (h *ownHandler) call(ctx context.Context, r *rejoin.Request) (any, error) {
 
 func burst(ctx context.Context, args burstArgs) (any, error) {
 	if args.Close {
-		closeStream(ctx)
+		_ = closeStream(ctx)
 	}
 	handle := rejoin.HandleFromContext(ctx)
 	for i := range args.N {
@@ -139,9 +139,9 @@ func burst(ctx context.Context, args burstArgs) (any, error) {
 	return textResult(burstAnswer), nil
 }
 
-// closeStream disconnects a tool's client, if it can poll.
-func closeStream(ctx context.Context) {
-	_ = rejoin.HandleFromContext(ctx).CloseStream(retryMillis * time.Millisecond)
+// closeStream disconnects a tool's client, if it can poll, or makes the call a task. Most tools ignore the error: it has no effect otherwise.
+func closeStream(ctx context.Context) error {
+	return rejoin.HandleFromContext(ctx).CloseStream(retryMillis * time.Millisecond)
 }
 
 func invalid(err error) error { return rejoin.Errorf(rejoin.CodeInvalidParams, "%s", err) }

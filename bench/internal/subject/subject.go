@@ -18,6 +18,8 @@ type Subject struct {
 	Stores  bool   // events can be read again with Last-Event-ID
 	Closes  bool   // a tool can close its stream ("hold" and "burst" with close)
 	Session bool   // initialize opens a session; otherwise requests need none
+	Modern  bool   // serves version 2026-07-28; the other subjects serve 2025-11-25
+	Tasks   bool   // its clients declare the tasks extension; only if Modern
 	Notes   string // its settings, for the reader of the document
 	New     func(Options) (http.Handler, error)
 }
@@ -50,7 +52,9 @@ func (g *Gate) Done() <-chan struct{} { return g.open }
 //	echo   {"text": s}            answers s. In the subjects "mcpgo-sse…" it sends one notification first; otherwise mcp-go would answer JSON.
 //	burst  {"n": i, "close": b}   close: first closes the stream. Then sends n notifications/progress as fast as it can (token of the
 //	                              request, progress 1…n, total n, message "step"). It repeats a send that is refused. Answers "done".
-//	hold   {"close": b}           close: first closes the stream, with a retry of 1 s. Waits for the gate. Answers "released".
+//	hold   {"close": b, "text": s}
+//	                              close: first closes the stream, with a retry of 1 s; a call whose client takes tasks becomes a task. Waits for
+//	                              the gate. Answers "released" and the text.
 const (
 	Echo  = "echo"
 	Burst = "burst"

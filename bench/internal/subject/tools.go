@@ -28,7 +28,7 @@ const (
 const (
 	echoSchema  = `{"type":"object","properties":{"text":{"type":"string"}},"required":["text"]}`
 	burstSchema = `{"type":"object","properties":{"n":{"type":"integer"},"close":{"type":"boolean"}},"required":["n"]}`
-	holdSchema  = `{"type":"object","properties":{"close":{"type":"boolean"}}}`
+	holdSchema  = `{"type":"object","properties":{"close":{"type":"boolean"},"text":{"type":"string"}}}`
 )
 
 type (
@@ -40,7 +40,8 @@ type (
 		Close bool `json:"close,omitempty"`
 	}
 	holdArgs struct {
-		Close bool `json:"close,omitempty"`
+		Close bool   `json:"close,omitempty"`
+		Text  string `json:"text,omitempty"`
 	}
 )
 

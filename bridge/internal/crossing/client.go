@@ -27,9 +27,12 @@ type client struct {
 
 	handlersWait bool // handlers of its notifications run until their contexts end
 
+	task atomic.Value // the id of its task, a string
+
 	mu      sync.Mutex
-	started map[string]bool // the tools that wait
-	changed chan struct{}   // closed when started changes
+	leave   []context.CancelCauseFunc // end its modern requests
+	started map[string]bool           // the tools that wait
+	changed chan struct{}             // closed when started changes
 }
 
 func newClient(srv *rejoin.Server) *client {
@@ -95,19 +98,27 @@ func (c *client) call(tool string) *response {
 
 // start sends a request in a new goroutine.
 func (c *client) start(method, cursor, body string) *response {
-	res := &response{header: http.Header{}, done: make(chan struct{}), grown: make(chan struct{})}
-	r := httptest.NewRequestWithContext(context.WithValue(context.Background(), clientKey{}, c), method, "http://example.com/mcp", strings.NewReader(body))
-	r.Header.Set("Content-Type", "application/json")
-	r.Header.Set("Accept", "application/json, text/event-stream")
+	var header []string
 	if s := c.opened.Load(); s != nil {
-		r.Header.Set("Mcp-Session-Id", s.ID())
-		r.Header.Set("Mcp-Protocol-Version", "2025-11-25")
+		header = append(header, "Mcp-Session-Id", s.ID(), "Mcp-Protocol-Version", "2025-11-25")
 	}
 	if cursor != "" {
-		r.Header.Set("Last-Event-ID", cursor)
+		header = append(header, "Last-Event-ID", cursor)
 	}
 	if method == http.MethodGet {
-		r.Header.Set("Accept", "text/event-stream")
+		header = append(header, "Accept", "text/event-stream")
+	}
+	return c.startIn(context.Background(), method, body, header...)
+}
+
+// startIn sends a request that ends with a context. header is names and values.
+func (c *client) startIn(ctx context.Context, method, body string, header ...string) *response {
+	res := &response{header: http.Header{}, done: make(chan struct{}), grown: make(chan struct{})}
+	r := httptest.NewRequestWithContext(context.WithValue(ctx, clientKey{}, c), method, "http://example.com/mcp", strings.NewReader(body))
+	r.Header.Set("Content-Type", "application/json")
+	r.Header.Set("Accept", "application/json, text/event-stream")
+	for i := 0; i < len(header); i += 2 {
+		r.Header.Set(header[i], header[i+1])
 	}
 	go func() {
 		defer close(res.done)

@@ -6,5 +6,7 @@
 // The test has weak pointers to sessions, calls and notifications, so it finds even one of them, whatever its size. It also counts the objects
 // of the heap.
 //
+// RunTasks does the same with calls that become tasks. It looks for the requests that the app's handler got, and for their handles.
+//
 // The flag -crossings sets the number of sessions of each scenario.
 package crossing

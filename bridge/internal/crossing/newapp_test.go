@@ -28,3 +28,30 @@ func TestEndsCross(t *testing.T) {
 		})
 	})
 }
+
+// Whatever is on its way when a call that becomes a task ends, nothing of it is left, and the context of each tool ends.
+func TestTasksCross(t *testing.T) {
+	crossing.RunTasks(t, func(handlers *crossing.Handlers) rejoin.App {
+		info := rejoin.Info{Name: "crossing", Version: "1", Capabilities: map[string]any{"tools": struct{}{}, "logging": struct{}{}}}
+		return rejoin.NewApp(info, func(ctx context.Context, r *rejoin.Request) (any, error) {
+			if r.Method != "tools/call" {
+				return struct{}{}, nil
+			}
+			var params struct {
+				Answers map[string]any `json:"inputResponses"`
+			}
+			if err := r.Bind(&params); err != nil {
+				return nil, err
+			}
+			asks := handlers.TaskTool(ctx, r.Name(), params.Answers != nil, crossing.Sender{Log: func(ctx context.Context) error {
+				return rejoin.HandleFromContext(ctx).Notify("notifications/message", map[string]any{"level": "error", "data": "x"})
+			}})
+			if !asks {
+				return "x", nil
+			}
+			return map[string]any{"resultType": "input_required", "inputRequests": map[string]any{
+				"k": map[string]any{"method": "elicitation/create", "params": map[string]any{"message": "x"}},
+			}}, nil
+		})
+	})
+}

@@ -41,6 +41,8 @@ func Run(t *testing.T, newApp func(*Handlers) rejoin.App) {
 type scenario struct {
 	t         *testing.T
 	end       end
+	tasks     bool // of calls that become tasks
+	taskEnd   taskEnd
 	operation string
 	handlers  *Handlers
 	app       rejoin.App
@@ -80,27 +82,37 @@ func (s *scenario) round(n int) {
 	}
 	s.serve()
 	for range n / atOnce {
-		s.batch()
+		if s.tasks {
+			s.taskBatch()
+		} else {
+			s.batch()
+		}
 		synctest.Wait()
-		if now := s.srv.Stats(); now.Sessions+now.Streams+now.Connections+now.Parked+now.StoredBytes != 0 {
+		if now := s.srv.Stats(); now.Sessions+now.Streams+now.Connections+now.Parked+now.Tasks+now.TasksRunning+now.StoredBytes != 0 {
 			s.t.Fatalf("left: %+v", now)
 		}
 		if running := s.handlers.running.Load(); running > 0 {
 			s.t.Fatalf("%d handlers run on", running)
 		}
-		if s.end.all != nil {
+		if s.end.all != nil || s.taskEnd.all != nil {
+			s.srv.Close()
 			s.serve()
 		}
 	}
 	<-time.After(time.Hour) // a stopped timer keeps its function until its time has come
-	if sessions, calls, notes := s.tracker.remaining(); sessions+calls+notes > 0 {
-		s.t.Errorf("of %d sessions %d are left, %d calls and %d notifications", n, sessions, calls, notes)
+	if sessions, calls, notes, requests := s.tracker.remaining(); sessions+calls+notes+requests > 0 {
+		s.t.Errorf("of %d sessions %d are left, %d calls, %d notifications and %d modern requests", n, sessions, calls, notes, requests)
 	}
 	*s.tracker = tracker{} // weak pointers are objects too
 }
 
 func (s *scenario) serve() {
-	srv, err := rejoin.NewServer(&trackedApp{s.app, s.tracker}, rejoin.Config{Logger: slog.New(slog.DiscardHandler), SessionIdleTTL: idle})
+	cfg := rejoin.Config{Logger: slog.New(slog.DiscardHandler), SessionIdleTTL: idle, Eras: rejoin.EraLegacy}
+	if s.tasks {
+		cfg.Eras, cfg.Tasks.TTL = rejoin.EraModern, taskTTL
+		cfg.Policy = rejoin.Policy{TaskAfter: taskAfter, AbandonAfter: abandon, MaxRuntime: maxRuntime}
+	}
+	srv, err := rejoin.NewServer(&trackedApp{s.app, s.tracker}, cfg)
 	if err != nil {
 		s.t.Fatal(err)
 	}

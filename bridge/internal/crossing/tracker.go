@@ -10,12 +10,14 @@ import (
 	"github.com/rejoin-mcp/rejoin"
 )
 
-// tracker has weak pointers to all sessions, calls and notifications. Nothing may keep them.
+// tracker has weak pointers to all sessions, calls, notifications and modern requests. Nothing may keep them.
 type tracker struct {
 	mu       sync.Mutex
 	sessions []weak.Pointer[rejoin.Session]
 	calls    []weak.Pointer[rejoin.Call]
 	notes    []weak.Pointer[rejoin.Notification]
+	requests []weak.Pointer[http.Request]
+	handles  []weak.Pointer[rejoin.Handle]
 }
 
 func track[T any](t *tracker, all *[]weak.Pointer[T], v *T) {
@@ -34,22 +36,36 @@ func alive[T any](all []weak.Pointer[T]) (n int) {
 }
 
 // remaining counts those that are left after garbage collections.
-func (t *tracker) remaining() (sessions, calls, notes int) {
+func (t *tracker) remaining() (sessions, calls, notes, requests int) {
 	for range 10 { // pools need two collections, and what a cleanup releases needs another one
 		runtime.GC()
 		synctest.Wait()
-		sessions, calls, notes = alive(t.sessions), alive(t.calls), alive(t.notes)
-		if sessions+calls+notes == 0 {
+		sessions, calls, notes, requests = alive(t.sessions), alive(t.calls), alive(t.notes), max(alive(t.requests), alive(t.handles))
+		if sessions+calls+notes+requests == 0 {
 			break
 		}
 	}
-	return sessions, calls, notes
+	return sessions, calls, notes, requests
 }
 
 // trackedApp tracks all that its app gets.
 type trackedApp struct {
 	rejoin.App
 	tracker *tracker
+}
+
+// Modern implements rejoin.ModernApp. It is nil if the app has none.
+func (a *trackedApp) Modern() http.Handler {
+	app, ok := a.App.(rejoin.ModernApp)
+	if !ok || app.Modern() == nil {
+		return nil
+	}
+	h := app.Modern()
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		track(a.tracker, &a.tracker.requests, r)
+		track(a.tracker, &a.tracker.handles, rejoin.HandleFromContext(r.Context()))
+		h.ServeHTTP(w, r)
+	})
 }
 
 func (a *trackedApp) Open(r *http.Request, s *rejoin.Session, state []byte) (rejoin.AppSession, error) {

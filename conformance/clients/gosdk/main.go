@@ -1,12 +1,12 @@
 // The client of one release of the official Go SDK, controlled line by line by the tests of the conformance module. It is a module of its own,
 // with one .mod file for each release, outside the workspace: a workspace can have only one release.
 //
-//	client [-version <protocol version>] <url>
+//	client [-version <protocol version> | -tasks] <url>
 //
-// It connects, with the version if one is given (not every release has an option for it). Then it obeys each line of stdin. "call <tool>"
-// starts a call, with the tool's name as the progress token. "answer" answers the question that the server has asked. "listen" is for other
-// clients: in the modern era this one subscribes to changes itself. The end of stdin ends the session. It prints what it receives, one JSON
-// object a line: {"kind": ..., "of": ..., "text": ...}.
+// It connects, with the version if one is given (not every release has an option for it). With -tasks it declares the extension for tasks,
+// which no release knows. Then it obeys each line of stdin. "call <tool>" starts a call, with the tool's name as the progress token. "answer"
+// answers the question that the server has asked. "listen" is for other clients: in the modern era this one subscribes to changes itself. The
+// end of stdin ends the session. It prints what it receives, one JSON object a line: {"kind": ..., "of": ..., "text": ...}.
 package main
 
 import (
@@ -35,11 +35,7 @@ func main() {
 
 func run(ctx context.Context, args []string) error {
 	how := &mcp.ClientSessionOptions{}
-	if args[0] == "-version" { // not all releases have this field
-		reflect.ValueOf(how).Elem().FieldByName("ProtocolVersion").SetString(args[1])
-		args = args[2:]
-	}
-	client := mcp.NewClient(&mcp.Implementation{Name: "go-sdk", Version: "1"}, &mcp.ClientOptions{
+	options := &mcp.ClientOptions{
 		LoggingMessageHandler: func(_ context.Context, r *mcp.LoggingMessageRequest) {
 			say("log", "", fmt.Sprint(r.Params.Data))
 		},
@@ -52,8 +48,20 @@ func run(ctx context.Context, args []string) error {
 			<-answers
 			return &mcp.ElicitResult{Action: "accept", Content: map[string]any{"name": "Ann"}}, nil
 		},
-	})
-	session, err := client.Connect(ctx, &mcp.StreamableClientTransport{Endpoint: args[0]}, how)
+	}
+	switch args[0] { // not all releases have these fields
+	case "-version":
+		reflect.ValueOf(how).Elem().FieldByName("ProtocolVersion").SetString(args[1])
+	case "-tasks":
+		field := reflect.ValueOf(options).Elem().FieldByName("Capabilities")
+		capabilities := reflect.New(field.Type().Elem())
+		if err := json.Unmarshal([]byte(`{"extensions": {"io.modelcontextprotocol/tasks": {}}}`), capabilities.Interface()); err != nil {
+			return err
+		}
+		field.Set(capabilities)
+	}
+	client := mcp.NewClient(&mcp.Implementation{Name: "go-sdk", Version: "1"}, options)
+	session, err := client.Connect(ctx, &mcp.StreamableClientTransport{Endpoint: args[len(args)-1]}, how)
 	if err != nil {
 		return err
 	}
@@ -80,12 +88,16 @@ func call(ctx context.Context, session *mcp.ClientSession, name string) {
 		say("error", name, err.Error())
 		return
 	}
-	text, ok := result.Content[0].(*mcp.TextContent)
-	if !ok || len(result.Content) != 1 {
-		say("error", name, "the result is not one text")
-		return
+	var texts strings.Builder
+	for _, c := range result.Content {
+		text, ok := c.(*mcp.TextContent)
+		if !ok {
+			say("error", name, "the result is not text")
+			return
+		}
+		texts.WriteString(text.Text)
 	}
-	say("result", name, text.Text)
+	say("result", name, texts.String())
 }
 
 var stdout sync.Mutex

@@ -1,11 +1,11 @@
 // The client of mcp-go, controlled line by line by the tests of the conformance module. It is a module of its own, outside the workspace,
 // because mcp-go requires a newer Go than rejoin.
 //
-//	client [-log] [-listen | -legacy] <url>
+//	client [-log] [-listen | -legacy | -tasks] <url>
 //
 // It obeys and prints like the client in ../gosdk. "listen" subscribes to changes, as clients of the modern era do. With -listen it requests
-// the standalone stream, for which mcp-go gives up the modern era; with -legacy it uses the legacy era without that stream. With -log mcp-go
-// logs to stderr, as it does by default.
+// the standalone stream, for which mcp-go gives up the modern era; with -legacy it uses the legacy era without that stream. With -tasks it
+// declares the extension for tasks, which mcp-go does not know. With -log mcp-go logs to stderr, as it does by default.
 package main
 
 import (
@@ -40,9 +40,13 @@ func run(ctx context.Context, args []string) error {
 		options, args = nil, args[1:]
 	}
 	about := []client.ClientOption{client.WithElicitationHandler(asker{})}
+	initialize := mcp.InitializeRequest{}
+	initialize.Params.ClientInfo = mcp.Implementation{Name: "mcp-go", Version: "1"}
 	switch args[0] {
 	case "-legacy":
 		about = append(about, client.WithProtocolVersion("2025-11-25"))
+	case "-tasks":
+		initialize.Params.Capabilities.Extensions = map[string]any{"io.modelcontextprotocol/tasks": struct{}{}}
 	case "-listen":
 		options = append(options, transport.WithContinuousListening()) //nolint:staticcheck // the modern era, which it gives up, is not needed here
 	}
@@ -55,8 +59,6 @@ func run(ctx context.Context, args []string) error {
 	if err := session.Start(ctx); err != nil {
 		return err
 	}
-	initialize := mcp.InitializeRequest{}
-	initialize.Params.ClientInfo = mcp.Implementation{Name: "mcp-go", Version: "1"}
 	result, err := session.Initialize(ctx, initialize)
 	if err != nil {
 		return err

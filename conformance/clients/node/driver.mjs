@@ -7,6 +7,9 @@
 // library tells it), `call`, which calls a tool and returns the text of its result, and `close`. It reports progress and trouble with `said`.
 // The tests also read what the library writes to stderr. A library that gives up connecting after a few seconds gets a longer time-out: the
 // machine may be busy.
+//
+// A program whose library knows tasks also returns `cancel`, which cancels the task of a tool, and `resume`, which waits for a task of an
+// earlier process and returns the text of its result. It reports the task, as `resume` needs it, its status messages and its questions.
 
 import { createInterface } from 'node:readline';
 
@@ -15,6 +18,9 @@ const say = (kind, of, text) => process.stdout.write(JSON.stringify({ kind, of, 
 const said = {
   progress: (of, value) => say('progress', of, value),
   trouble: (error) => say('trouble', '', error?.message ?? error),
+  task: (of, reference) => say('task', of, JSON.stringify(reference)),
+  status: (of, message) => say('status', of, message),
+  asked: (message) => say('asked', '', message),
 };
 
 // only has the name of the package to use: several releases are installed under different names.
@@ -29,9 +35,13 @@ export async function drive(connect) {
     say('connected', '', client.version ?? '');
     const running = [];
     for await (const line of createInterface({ input: process.stdin })) {
-      const name = line.split(' ')[1];
+      const [verb, name, task] = line.split(' ');
+      if (verb === 'cancel') {
+        client.cancel(name).catch(said.trouble);
+        continue;
+      }
       running.push(
-        client.call(name).then(
+        (verb === 'resume' ? client.resume(name, JSON.parse(task)) : client.call(name)).then(
           (text) => say('result', name, text),
           (error) => say('error', name, error?.message ?? error),
         ),
