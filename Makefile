@@ -16,8 +16,9 @@ help: ## list the commands
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/\1|\2/p' Makefile | while IFS='|' read -r name text; do printf '  %-13s %s\n' "$$name" "$$text"; done
 
 .PHONY: demo
-demo: ## run the quick start
+demo: ## run the quick start, in both eras
 	go run ./examples/quickstart
+	go run ./examples/quickstart -era modern
 
 .PHONY: test
 test: ## test every module (needs no C compiler)
@@ -31,12 +32,17 @@ lint: $(LINTER) ## gofmt, go vet, go mod tidy and golangci-lint on every module
 fuzz: ## run each fuzz target for FUZZTIME (10s)
 	tools/fuzz $(FUZZTIME)
 
+# The scenarios of tasks wait long. So here the servers of the SDKs meet them behind one router, and in nightly behind each.
+OTHER_ROUTERS = $(wordlist 2,$(words $(ROUTER)),$(ROUTER))
 .PHONY: conformance
 conformance: clients-quick ## run the MCP conformance suite against package client, and each fixture behind each ROUTER (stdlib chi echo gin)
+	cd conformance && go test -tags node -run '^TestCheck' -count=1 .
 	conformance/run-client
-	conformance/run fixture $(REVISIONS) $(ROUTER)
-	conformance/run gosdkfixture $(REVISIONS) $(ROUTER)
-	conformance/run mcpgofixture $(REVISIONS) $(ROUTER)
+	conformance/run fixture $(REVISIONS),tasks $(ROUTER)
+	conformance/run gosdkfixture $(REVISIONS),tasks $(firstword $(ROUTER))
+	conformance/run mcpgofixture $(REVISIONS),tasks $(firstword $(ROUTER))
+	$(if $(OTHER_ROUTERS),conformance/run gosdkfixture $(REVISIONS) $(OTHER_ROUTERS))
+	$(if $(OTHER_ROUTERS),conformance/run mcpgofixture $(REVISIONS) $(OTHER_ROUTERS))
 
 # The clients of docs/clients.md wait more than they work, so more of them run than there are cores.
 .PHONY: clients clients-quick clients-table
@@ -73,8 +79,12 @@ vuln: $(SCANNER) ## look for known vulnerabilities in what every module calls (n
 nightly: ## race tests and the conformance suite five times over, ends that cross by the thousand, fuzz each target for two minutes, soak for one
 	tools/race 5
 	tools/crossings 2000
+	TIMES=5 SCORE=yes conformance/run fixture $(REVISIONS)
 	TIMES=5 SCORE=yes conformance/run gosdkfixture $(REVISIONS)
 	TIMES=5 SCORE=yes conformance/run mcpgofixture $(REVISIONS)
+	TIMES=5 conformance/run fixture tasks $(ROUTER)
+	TIMES=5 conformance/run gosdkfixture tasks $(ROUTER)
+	TIMES=5 conformance/run mcpgofixture tasks $(ROUTER)
 	tools/fuzz 2m
 	go run ./field/soak -for 1m -clients 2000
 	$(MAKE) vuln

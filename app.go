@@ -28,7 +28,12 @@ type ModernApp interface {
 	// Modern returns the handler of modern requests; nil: they are refused. NewServer calls it once.
 	//
 	// A modern request has no session. Its context ends when its client disconnects, and when the server ends, then with ErrShutdown
-	// as the cause. Any goroutine may write the response until the handler returns. Later writes return an error.
+	// as the cause. If a tools/call becomes a task (Config.Tasks), the handler goes on without the client: what it writes belongs to the
+	// task, and its context ends with the task. If it answers with questions then (input_required), it is called again with the answers.
+	// Any goroutine may write the response until the handler returns. Later writes return an error.
+	//
+	// An app whose server/discover announces the tasks extension is left alone: its calls do not become tasks, and it gets the methods
+	// tasks/… itself. As long as that is not known, the server sends it a server/discover of its own.
 	Modern() http.Handler
 }
 

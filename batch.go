@@ -24,7 +24,7 @@ func (srv *Server) readBatch(r *http.Request, in *incoming) (f *refusal) {
 		return f
 	}
 	if in.session, f = srv.sessionOf(r); f != nil {
-		if srv.cfg.Eras == EraBoth && hasModern(in.body) { // a modern client has no session: tell it what is wrong instead
+		if srv.cfg.bothEras() && hasModern(in.body) { // a modern client has no session: tell it what is wrong instead
 			return &refuseBatch
 		}
 		return f
@@ -49,7 +49,7 @@ func (srv *Server) classifyBatch(r *http.Request, in *incoming) (f *refusal) {
 	requests, answers := 0, 0
 	for i := range in.batch {
 		switch m := &in.batch[i]; {
-		case isModern(m) && srv.cfg.Eras == EraBoth:
+		case isModern(m) && srv.cfg.bothEras():
 			return &refuseBatch
 		case isModern(m):
 			return &refuseModern

@@ -13,7 +13,7 @@ import (
 // ClientInfo is what a client says about itself. None of it is verified.
 type ClientInfo struct {
 	Name, Title, Version string // from clientInfo of initialize, or of a modern request; "": the client sent none
-	// Protocol is the negotiated protocol version, or that of a modern request; "" until initialize was answered.
+	// Protocol is the negotiated protocol version, or that of a modern request; "" until initialize was answered. For a probe see Config.CanPoll.
 	Protocol string
 	// UserAgent is the User-Agent of the HTTP request in question; "": it has none, or no request is in question.
 	UserAgent string
@@ -27,22 +27,10 @@ type ClientInfo struct {
 
 // Client returns what the session's client says about itself, without a UserAgent.
 func (s *Session) Client() ClientInfo {
-	c := ClientInfo{Protocol: s.Version(), Raw: s.clientInfo()}
-	c.readRaw()
-	if capabilities := s.description.Value().capabilities; capabilities != "" {
-		c.Capabilities = json.RawMessage(capabilities)
-	}
+	description := s.description.Value()
+	c := newClientInfo(description.client, description.capabilities)
+	c.Protocol = s.Version()
 	return c
-}
-
-// readRaw reads Raw.
-func (c *ClientInfo) readRaw() {
-	text := func(name string) string {
-		v, _ := jsonrpc.Field(c.Raw, name)
-		t, _ := jsonrpc.Unquote(v)
-		return t
-	}
-	c.Name, c.Title, c.Version = text("name"), text("title"), text("version")
 }
 
 // modernClient is what the client of a modern request says about itself, in the request.
@@ -50,10 +38,26 @@ func modernClient(h http.Header, m *jsonrpc.Message) ClientInfo {
 	meta, _ := jsonrpc.Field(m.Params, "_meta")
 	version, _ := jsonrpc.Field(meta, metaPrefix+"protocolVersion")
 	info, _ := jsonrpc.Field(meta, metaPrefix+"clientInfo")
-	capabilities, _ := jsonrpc.Field(meta, metaPrefix+"clientCapabilities")
-	c := ClientInfo{UserAgent: h.Get("User-Agent"), Raw: info, Capabilities: capabilities}
+	c := newClientInfo(trimClientInfo(info), trimCapabilities(modernCapabilitiesOf(m)))
+	c.UserAgent = h.Get("User-Agent")
 	c.Protocol, _ = jsonrpc.Unquote(version)
-	c.readRaw()
+	return c
+}
+
+// newClientInfo reads a clientInfo and capabilities, each trimmed; "": the client sent none.
+func newClientInfo(info, capabilities string) (c ClientInfo) {
+	if info != "" {
+		c.Raw = json.RawMessage(info)
+	}
+	text := func(name string) string {
+		v, _ := jsonrpc.Field(c.Raw, name)
+		t, _ := jsonrpc.Unquote(v)
+		return t
+	}
+	c.Name, c.Title, c.Version = text("name"), text("title"), text("version")
+	if capabilities != "" {
+		c.Capabilities = json.RawMessage(capabilities)
+	}
 	return c
 }
 
@@ -64,14 +68,14 @@ func (s *Session) clientOf(h http.Header) ClientInfo {
 	return c
 }
 
-// canPoll decides whether the client polls. If Config.CanPoll panics, it does not, and the answer to initialize goes on.
-func (s *Session) canPoll(c ClientInfo) (yes bool) {
+// canPoll decides whether a client polls. If Config.CanPoll panics, it does not, and the request goes on.
+func (srv *Server) canPoll(c ClientInfo) (yes bool) {
 	yes = presumedToPoll(&c)
-	if s.srv.cfg.CanPoll == nil {
+	if srv.cfg.CanPoll == nil {
 		return yes
 	}
-	defer s.srv.recovered("Config.CanPoll", func() { yes = false })
-	return s.srv.cfg.CanPoll(c, yes)
+	defer srv.recovered("Config.CanPoll", func() { yes = false })
+	return srv.cfg.CanPoll(c, yes)
 }
 
 // presumedToPoll reports whether a client is expected to come back after a disconnect: its version says so, and it is not in nonPollingClients.
@@ -87,7 +91,8 @@ type nonPollingClient struct {
 	fixedIn   int    // the first major version that polls; 0: no version does
 }
 
-// nonPollingClients lists the clients that are known to lose every call in which they are disconnected. Most have a default name that few
+// nonPollingClients lists the clients that are known to lose every call in which they are disconnected. So the legacy era helps them nothing, and
+// EraDefault answers their probes. Most have a default name that few
 // applications change, and a User-Agent that even fewer change. For other clients a session finds out by losing one call: see trust.go in
 // package core. docs/limits.md has this list for users.
 var nonPollingClients = []nonPollingClient{

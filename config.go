@@ -25,7 +25,9 @@ type Config struct {
 	Principal func(r *http.Request) string
 	// CanPoll decides whether a client comes back to the stream of a request after it was disconnected (SEP-1699). It is called once for each
 	// session, when initialize is answered. presumed is the decision without CanPoll: true for version 2025-11-25, unless the client is
-	// known not to come back (docs/limits.md lists such clients); false for older versions. For example,
+	// known not to come back (docs/limits.md lists such clients); false for older versions. With EraDefault it is also called for each probe of
+	// a client that declares no tasks, before there is a session: true directs the client to the legacy generation, false lets it choose.
+	// client.Protocol is then 2025-11-25, the version to which the client would fall back. For example,
 	//
 	//	return presumed && client.Name != "never-comes-back" || client.Name == "old-but-polls"
 	//
@@ -73,10 +75,10 @@ type Config struct {
 	// NoStandalone answers a GET without Last-Event-ID with 405. Defaults to false: each session has a standalone stream.
 	NoStandalone bool
 
-	// Eras says which protocol generations the server speaks. For the modern one the app must be a ModernApp. A client that speaks both chooses
-	// the modern one wherever it is offered. There no client can poll, but Tasks take the place of polling. Modern requests have no session, so
-	// only Policy, PolicyFor, Principal, AllowedHosts, AllowedOrigins, MaxBodyBytes, MaxSessions (for handlers), KeepAlive, WriteTimeout, Store,
-	// StoreTimeout and Tasks apply to them. Defaults to EraDefault.
+	// Eras says which protocol generations the server speaks, and to which one it directs a client that speaks both. For the modern one the app
+	// must be a ModernApp. There no client can poll, but Tasks take the place of polling. Modern requests have no session, so only Policy,
+	// PolicyFor, Principal, AllowedHosts, AllowedOrigins, MaxBodyBytes, MaxSessions (for handlers), KeepAlive, WriteTimeout, Store, StoreTimeout
+	// and Tasks apply to them, and with EraDefault CanPoll to probes. Defaults to EraDefault. docs/eras.md has a table of what each client gets.
 	Eras Eras
 	// Tasks are the long calls of the modern era (extension io.modelcontextprotocol/tasks).
 	Tasks Tasks
@@ -155,18 +157,30 @@ const (
 )
 
 // Eras says which protocol generations a server speaks. The legacy era, up to version 2025-11-25, has sessions, and that version has
-// polling. The modern era, from version 2026-07-28 on, has neither.
+// polling. The modern era, from version 2026-07-28 on, has neither; it has tasks, for clients that declare them.
 type Eras uint8
 
 const (
-	// EraDefault serves each client in the generation in which its long calls survive. For now that is EraLegacy for all clients: the modern
-	// generation has no polling, and its tasks are not served yet.
+	// EraDefault serves both generations on one URL, and each client in the one in which its long calls survive a lost connection. It is
+	// EraBoth with one exception. With server/discover, the probe, a client of both generations finds out whether a server is modern. A probe
+	// gets the answer of EraLegacy if its client declares no tasks and would poll in the legacy generation. It declares tasks if
+	// clientCapabilities.extensions in _meta has an object for "io.modelcontextprotocol/tasks". It would poll unless CanPoll, or the list of
+	// clients that never poll, says otherwise. So
+	//
+	//   - a client of both generations that declares tasks gets the modern one;
+	//   - a client of both generations that declares none gets the legacy one, and polls;
+	//   - a client of both generations that never polls gets the modern one: the legacy one would not help it;
+	//   - a client that sends no probe gets the generation that it speaks;
+	//   - a client that speaks only the modern one, sends a probe and declares no tasks, fails to connect: it needs EraBoth.
+	//
+	// If the app serves no modern requests, or tasks are off, EraDefault is EraLegacy.
 	EraDefault Eras = iota
 	// EraLegacy serves versions up to 2025-11-25. It refuses modern requests, and clients of both generations fall back at once.
 	EraLegacy
 	// EraModern serves only version 2026-07-28 and later.
 	EraModern
-	// EraBoth serves both generations on one URL. Clients that speak both choose the modern one, in which a call ends with its connection.
+	// EraBoth serves both generations on one URL, whatever a client declares. Clients that speak both choose the modern one, in which a call
+	// without a task ends with its connection.
 	EraBoth
 )
 
@@ -200,7 +214,7 @@ const (
 func (c *Config) resolve(app App, modern http.Handler) error {
 	var faults []error
 	fault := func(format string, args ...any) { faults = append(faults, fmt.Errorf(format, args...)) }
-	if c.Eras == EraDefault {
+	if c.Eras == EraDefault && (modern == nil || c.Tasks.Off) {
 		c.Eras = EraLegacy
 	}
 	if app == nil {
@@ -266,6 +280,9 @@ func (c *Config) resolve(app App, modern http.Handler) error {
 	}
 	return nil
 }
+
+// bothEras reports whether both generations are served. c is resolved.
+func (c *Config) bothEras() bool { return c.Eras == EraDefault || c.Eras == EraBoth }
 
 func validNode(s string) bool {
 	for _, c := range []byte(s) {

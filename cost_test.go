@@ -180,3 +180,41 @@ func TestIdleSessionsAreSmall(t *testing.T) {
 		require.True(t, bytes.Equal([]byte(`{"name":"t","version":"1"}`), s.clientInfo()), "what is kept of the client")
 	}
 }
+
+// plainApp answers modern requests as an SDK's handler does that has nothing to do.
+type plainApp struct{ App }
+
+func (plainApp) Modern() http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		_, _ = io.Copy(io.Discard, r.Body)
+		w.Header().Set("Content-Type", "application/json")
+		_, _ = io.WriteString(w, `{"jsonrpc":"2.0","id":7,"result":{"resultType":"complete","content":[{"type":"text","text":"hello"}]}}`)
+	})
+}
+
+// A quick call of the modern era costs the same whether its client takes tasks or not.
+func BenchmarkModernCall(b *testing.B) {
+	const call = `{"jsonrpc":"2.0","id":7,"method":"tools/call","params":{"name":"echo","arguments":{"text":"hello"},"_meta":{` +
+		`"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientCapabilities":`
+	for _, caps := range []struct{ name, json string }{{"undeclared", `{}`}, {"declared", `{"extensions":{"io.modelcontextprotocol/tasks":{}}}`}} {
+		for _, app := range []string{"NewApp", "plain"} {
+			b.Run(app+"/"+caps.name, func(b *testing.B) {
+				s := newBenchWith(b, Config{Eras: EraBoth}, echoCall, hello)
+				if app == "plain" {
+					s.srv.modernApp = plainApp{}.Modern()
+				}
+				s.post(b, call+caps.json+`}}}`)
+				for name, value := range map[string]string{"Mcp-Protocol-Version": "2026-07-28", "Mcp-Method": "tools/call", "Mcp-Name": "echo"} {
+					s.req.Header.Set(name, value)
+				}
+				b.ReportAllocs()
+				for b.Loop() {
+					s.do()
+				}
+				if s.sink.status != 0 && s.sink.status != http.StatusOK {
+					b.Fatal(s.sink.status, string(s.sink.body))
+				}
+			})
+		}
+	}
+}

@@ -60,7 +60,7 @@ func (srv *Server) ownsTasks(r *http.Request, m *jsonrpc.Message) bool {
 	select {
 	case d.asking <- struct{}{}:
 	case <-r.Context().Done():
-		return true // nobody waits for the answer
+		return true // the client has gone
 	}
 	defer func() { <-d.asking }()
 	if known := d.known.Load(); known != nil {
@@ -72,7 +72,7 @@ func (srv *Server) ownsTasks(r *http.Request, m *jsonrpc.Message) bool {
 	if answer.Kind != jsonrpc.Result {
 		return true // the next request asks again
 	}
-	return !d.learn(answer.Result).tasks
+	return !srv.discovered.learn(answer.Result).tasks
 }
 
 // discoverRequest makes a server/discover in the name of the client of r. done must be called when it was answered.
@@ -113,7 +113,7 @@ func (srv *Server) askApp(r *http.Request) (answer jsonrpc.Message, status int) 
 			}
 		},
 		Ended: func(what any, stack string) {
-			if what != nil && what != http.ErrAbortHandler {
+			if what != nil && what != http.ErrAbortHandler { //nolint:errorlint // as net/http compares it
 				srv.logPanic("the handler of modern requests", what, stack)
 			}
 			returned()

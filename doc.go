@@ -30,11 +30,15 @@
 //
 // The context of a tool carries the values of the request that brought the call, and outlives that request. It ends with a cause when
 // the client cancels the call ([ErrCancelled]), does not come back ([ErrAbandoned]) or ends its session ([ErrSessionEnded]), when the
-// call runs for too long ([ErrMaxRuntime]), and when the server shuts down ([ErrShutdown]). A lost connection does not end it.
+// call runs for too long ([ErrMaxRuntime]), and when the server shuts down ([ErrShutdown]). A lost connection does not end it, except in
+// version 2026-07-28 before the call is a task.
 //
 // # What a client can rely on
 //
 // A client that negotiated version 2025-11-25 gets an event id at the start of every stream and is told when to come back. It may
 // resume any stream from any event id it was given, also when the response is already recorded, for as long as Policy.Retain says.
 // Clients of older versions are never disconnected, unless Config.CanPoll says that they poll.
+//
+// Version 2026-07-28 has no sessions and no polling. A client of it that declares the extension io.modelcontextprotocol/tasks gets a task in
+// place of a result that takes long, and asks for the result later ([Tasks], docs/tasks.md). Its call survives lost connections from then on.
 package rejoin

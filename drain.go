@@ -22,8 +22,8 @@ func (srv *Server) Draining() bool { return srv.engine.Draining() }
 //
 // It refuses new sessions and new requests (503) and ends idle standalone streams and the modern era's subscriptions/listen. It still
 // serves polls and tasks/…, and the streams of running requests stay open, because no other process could serve them. It returns nil when no
-// request or task runs and each response has been written to a client or was kept for Retain, that of a task for Tasks.TTL. It does not end sessions then: a client that is still reading, or
-// about to poll, would be told that its session is gone.
+// request or task runs and each response has been written to a client or was kept for Retain, that of a task for Tasks.TTL. It does not end
+// sessions then: a client that is still reading, or about to poll, would be told that its session is gone.
 //
 // When ctx ends first, Drain calls Close and returns a *DrainError that counts what was left.
 func (srv *Server) Drain(ctx context.Context) error {
@@ -66,14 +66,14 @@ func (srv *Server) unfinished() (left DrainError) {
 }
 
 // Close answers every request with an error and ends every stream and session. A task that runs has failed then, with the data.reason
-// ReasonShutdown, which clients can still ask for. Close does not wait for handlers or clients. More calls have no
-// effect. It can be passed to http.Server.RegisterOnShutdown.
+// ReasonShutdown, which clients can still ask for. Close does not wait for handlers or clients. More calls have no effect. It can be passed to
+// http.Server.RegisterOnShutdown.
 func (srv *Server) Close() {
 	srv.engine.Drain()
+	srv.cancelModern() // first: a call that becomes a task after Stop finds out by it
 	if srv.tasks != nil {
 		srv.tasks.Stop()
 	}
-	srv.cancelModern()
 	srv.each(func(s *Session) { s.engine.Stop() })
 }
 

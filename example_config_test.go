@@ -141,7 +141,7 @@ func ExampleServerFromContext() {
 	server := httptest.NewServer(stdadapter.Middleware("/mcp", srv)(mux))
 	defer server.Close()
 	ctx := context.Background()
-	s, err := client.Connect(ctx, server.URL+"/mcp", client.Config{})
+	s, err := client.Connect(ctx, server.URL+"/mcp", client.Config{Era: client.EraLegacy})
 	if err != nil {
 		fmt.Println(err)
 		return
@@ -200,7 +200,7 @@ func ExampleServer_Stats() {
 	server := httptest.NewServer(stdadapter.New(srv))
 	defer server.Close()
 	ctx := context.Background()
-	s, err := client.Connect(ctx, server.URL, client.Config{})
+	s, err := client.Connect(ctx, server.URL, client.Config{Era: client.EraLegacy})
 	if err != nil {
 		fmt.Println(err)
 		return

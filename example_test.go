@@ -27,6 +27,7 @@ func serveAndConnect(h rejoin.Handler, cfg rejoin.Config, clientCfg client.Confi
 	mux := http.NewServeMux()
 	stdadapter.Register(mux, "/mcp", srv)
 	server := httptest.NewServer(mux)
+	clientCfg.Era = client.EraLegacy // the examples are about sessions and polling
 	if s, err = client.Connect(context.Background(), server.URL+"/mcp", clientCfg); err != nil {
 		server.Close()
 		return nil, nil, err
@@ -68,7 +69,7 @@ func Example() {
 	defer server.Close()
 
 	ctx := context.Background()
-	s, err := client.Connect(ctx, server.URL+"/mcp", client.Config{})
+	s, err := client.Connect(ctx, server.URL+"/mcp", client.Config{Era: client.EraLegacy}) // in which every message comes
 	if err != nil {
 		fmt.Println(err)
 		return

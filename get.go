@@ -48,7 +48,7 @@ func (srv *Server) readDelete(r *http.Request, in *incoming) (f *refusal) {
 func (srv *Server) readVersion(r *http.Request) *refusal {
 	version, one := door.Single(r.Header[versionHeader])
 	switch {
-	case srv.cfg.Eras == EraModern, core.IsModern(version) && srv.cfg.Eras == EraBoth:
+	case srv.cfg.Eras == EraModern, core.IsModern(version) && srv.cfg.bothEras():
 		return refuseLegacyMethod(r.Method)
 	case core.IsModern(version):
 		return &refuseModern

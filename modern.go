@@ -31,6 +31,20 @@ func isModern(m *jsonrpc.Message) bool {
 	return modern
 }
 
+// refusesProbe reports whether m is a probe that is answered as with EraLegacy, so that its client falls back to the legacy era and polls there:
+// see EraDefault. Anything but a probe is served: no client falls back when one of its calls is refused.
+func (srv *Server) refusesProbe(r *http.Request, m *jsonrpc.Message) bool {
+	return srv.cfg.Eras == EraDefault && m.Kind == jsonrpc.Request && string(m.Method) == "server/discover" &&
+		!declaresTasks(m) && srv.canPoll(probingClient(r, m))
+}
+
+// probingClient is the client of a probe as it would be in a session, of the newest version that has sessions.
+func probingClient(r *http.Request, m *jsonrpc.Message) ClientInfo {
+	c := modernClient(r.Header, m)
+	c.Protocol = core.Versions[0].Name
+	return c
+}
+
 // checkModern refuses a request whose version, in the header or else in the body, cannot be a version of the modern era. The refusal has the
 // form that the modern era prescribes. The app's handler decides whether it speaks a version that can be one.
 func (srv *Server) checkModern(version string, declared []byte) *refusal {
@@ -49,9 +63,9 @@ func (srv *Server) checkModern(version string, declared []byte) *refusal {
 // serveModern answers a request of the modern era. Requests about tasks are the server's; the app's handler gets the others, with the body as it
 // came.
 func (srv *Server) serveModern(w http.ResponseWriter, r *http.Request, m *jsonrpc.Message, body []byte) *refusal {
-	running, ends := &srv.modernRunning, srv.modernCtx
-	if string(m.Method) == "subscriptions/listen" { // never ends by itself, so Drain does not wait for it, but ends it
-		running, ends = &srv.listensRunning, srv.listenCtx
+	running := &srv.modernRunning
+	if string(m.Method) == methodListen { // never ends by itself, so Drain does not wait for it, but ends it
+		running = &srv.listensRunning
 	}
 	running.Add(1) // before Draining is checked, so that a Drain that begins in between waits for this request
 	defer func() {
@@ -73,14 +87,14 @@ func (srv *Server) serveModern(w http.ResponseWriter, r *http.Request, m *jsonrp
 	if f != nil {
 		return f
 	}
-	srv.runModern(w, r, c, plan, ends)
+	srv.runModern(w, r, c, &plan)
 	return nil
 }
 
 // modernPlan says how a modern request is served.
 type modernPlan struct {
 	handler http.Handler
-	request *http.Request // for the handler, without its context
+	body    []byte
 	limit   time.Duration // its MaxRuntime; not positive: none
 	after   time.Duration // its TaskAfter; not positive: never
 	task    *taskCall     // nil: it cannot become a task
@@ -89,7 +103,7 @@ type modernPlan struct {
 
 // planModern decides how a request is served, or returns why it is refused.
 func (srv *Server) planModern(c *modernCall, r *http.Request, m *jsonrpc.Message, body []byte) (modernPlan, *refusal) {
-	plan := modernPlan{handler: srv.modernApp, request: modernRequest(r, body)}
+	plan := modernPlan{handler: srv.modernApp, body: body}
 	if m.Kind != jsonrpc.Request {
 		return plan, nil
 	}
@@ -100,7 +114,7 @@ func (srv *Server) planModern(c *modernCall, r *http.Request, m *jsonrpc.Message
 			plan.handler = discovery{srv, body}
 		}
 		return plan, nil
-	case "subscriptions/listen":
+	case methodListen:
 		plan.listen, f = srv.planListen(c, r, m)
 		if plan.listen != nil {
 			plan.handler = plan.listen
@@ -124,13 +138,17 @@ func (srv *Server) planModern(c *modernCall, r *http.Request, m *jsonrpc.Message
 
 // runModern lets the handler answer, in a goroutine of its own. The request has no session, so it ends with its connection, unless it becomes a
 // task, or with the server. It waits for the handler, or for the answer that a task is.
-func (srv *Server) runModern(w http.ResponseWriter, r *http.Request, c *modernCall, plan modernPlan, ends context.Context) {
-	parent := r.Context()
+func (srv *Server) runModern(w http.ResponseWriter, r *http.Request, c *modernCall, plan *modernPlan) {
+	parent, ends := r.Context(), srv.modernCtx
+	if c.method == methodListen {
+		ends = srv.listenCtx
+	}
 	if plan.task != nil {
 		parent = context.WithoutCancel(parent) // plan.task ends it with the request
 	}
 	ctx, cancel := context.WithCancelCause(context.WithValue(ContextWithServer(parent, srv), handleKey{}, &Handle{modern: c}))
 	c.ctx = ctx
+	request := modernRequest(r.WithContext(ctx), plan.body)
 	cfg := respond.RelayConfig{
 		WriteTimeout: srv.cfg.WriteTimeout, KeepAlive: srv.cfg.KeepAlive, JSON: c.json, Stream: c.stream,
 		CannotFlush: func() { srv.logNoFlush(r) },
@@ -140,25 +158,32 @@ func (srv *Server) runModern(w http.ResponseWriter, r *http.Request, c *modernCa
 		},
 	}
 	if plan.task != nil {
-		cfg.Leave = plan.task.begin(ctx, cancel, r.Context(), &plan)
+		plan.task.begin(r.Context(), cancel, request, plan.handler)
+		cfg.Leave = plan.task
 	}
 	out := respond.NewRelay(w, cfg)
 	c.out = out
-	srv.liftModernLimits(r, out, cfg.Leave)
+	srv.liftModernLimits(r, out, plan)
+	if plan.task != nil {
+		defer plan.task.makeAfter(plan.after)()
+		defer plan.task.leave()
+	}
 	stopped := context.AfterFunc(ends, func() { cancel(ErrShutdown) })
-	overran := func() bool { return true }
+	var overran *time.Timer
 	switch {
 	case plan.limit <= 0:
 	case plan.task != nil:
-		overran = time.AfterFunc(plan.limit, plan.task.overran).Stop
+		overran = time.AfterFunc(plan.limit, plan.task.overran)
 	default:
-		overran = time.AfterFunc(plan.limit, func() { cancel(ErrMaxRuntime) }).Stop
+		overran = time.AfterFunc(plan.limit, func() { cancel(ErrMaxRuntime) })
 	}
 	returned := srv.countUnreturned(ctx)
 	left := false
 	defer func() { // also if the writer of a middleware panics
 		stopped()
-		overran()
+		if overran != nil {
+			overran.Stop()
+		}
 		if left {
 			return // a task goes on
 		}
@@ -178,7 +203,7 @@ func (srv *Server) runModern(w http.ResponseWriter, r *http.Request, c *modernCa
 	if plan.listen != nil {
 		plan.listen.start()
 	}
-	out.Start(plan.handler, plan.request.WithContext(ctx))
+	out.Start(plan.handler, request)
 	if left = out.Run(); left {
 		return
 	}
@@ -187,11 +212,11 @@ func (srv *Server) runModern(w http.ResponseWriter, r *http.Request, c *modernCa
 }
 
 // liftModernLimits removes the read and write limits of the http.Server from this request. If it cannot remove the latter, the call becomes a task
-// before (leave), or it logs that calls end there.
-func (srv *Server) liftModernLimits(r *http.Request, out *respond.Relay, leave *respond.Leave) {
-	if leave != nil && leave.After > 0 {
+// before, or it logs that calls end there.
+func (srv *Server) liftModernLimits(r *http.Request, out *respond.Relay, plan *modernPlan) {
+	if plan.task != nil && plan.after > 0 {
 		if left := srv.timeLeft(r, out); left > 0 {
-			leave.After = min(leave.After, left)
+			plan.after = min(plan.after, left)
 		}
 	} else if hs, ok := r.Context().Value(http.ServerContextKey).(*http.Server); ok && hs.WriteTimeout > 0 && !out.Unbound() {
 		srv.warnOnce(warnNoDeadline, "rejoin: the response writer has no write deadlines: the server's WriteTimeout ends modern requests",
@@ -240,10 +265,9 @@ func (srv *Server) countUnreturned(ctx context.Context) (returned func()) {
 	})
 }
 
-// modernRequest returns a copy of r, for the app's handler. It gets the body that was checked, and loses the headers of the legacy era, which
-// clients of both eras still send.
+// modernRequest changes r, a copy that nothing else uses, into the request for the app's handler. It gets the body that was checked, and loses
+// the headers of the legacy era, which clients of both eras still send.
 func modernRequest(r *http.Request, body []byte) *http.Request {
-	r = r.WithContext(r.Context())
 	r.Body, r.ContentLength, r.TransferEncoding = door.Replay(body), int64(len(body)), nil
 	r.Header = r.Header.Clone()
 	r.Header.Del(sessionHeader)

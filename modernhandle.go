@@ -76,7 +76,7 @@ func (m *modernAnswer) end(status int, message []byte) error {
 	h.Set("Content-Type", "application/json")
 	h.Set("Content-Length", strconv.Itoa(len(message)))
 	m.w.WriteHeader(status)
-	if _, err := m.w.Write(message); err != nil {
+	if _, err := m.w.Write(message); err != nil { //nolint:gosec // JSON, and so declared
 		return ErrEnded
 	}
 	return nil

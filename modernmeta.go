@@ -15,6 +15,7 @@ const (
 	metaServerInfo     = metaPrefix + "serverInfo"
 	metaSubscriptionID = metaPrefix + "subscriptionId"
 	tasksExtension     = metaPrefix + "tasks"
+	methodListen       = "subscriptions/listen"
 	methodHeader       = "Mcp-Method"
 	nameHeader         = "Mcp-Name"
 )
@@ -100,6 +101,8 @@ func modernCapabilitiesOf(m *jsonrpc.Message) []byte {
 }
 
 // declaresTasks reports whether the client of a modern request can be given a task. A request says so for itself alone (tasks, "negotiation").
+// By the specification the value is {}, and extensions have objects for their settings. So any object counts: a client with settings that this
+// server does not know still takes tasks. Any other value says nothing.
 func declaresTasks(m *jsonrpc.Message) bool {
 	extension, _ := jsonrpc.Field(modernCapabilitiesOf(m), "extensions", tasksExtension)
 	return isObject(extension)

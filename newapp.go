@@ -90,10 +90,11 @@ type Info struct {
 // cancellations end contexts. If h is nil, NewServer returns an error.
 //
 // The app is a ModernApp. In the modern era (Config.Eras) it answers server/discover in place of initialize, refuses ping and the other methods
-// that this era does not have, and accepts subscriptions/listen, on which nothing comes. The context of the Handler ends when the client
-// disconnects. The app adds resultType, the server's name and the caching fields to results that have none. To ask the client, a Handler returns
-// a result with the resultType input_required, and is called again with the answers in Request.Params (SEP-2322): Handle.Ask returns ErrNoCall.
-// If a tool's schema has an x-mcp-header, the Handler compares that header field with the argument itself; NewToolApp does it for its tools.
+// that this era does not have, and accepts subscriptions/listen, on which only changes of tasks come. The context of the Handler ends when the client
+// disconnects, unless the call has become a task. The app adds resultType, the server's name and the caching fields to results that have none. To
+// ask the client, a Handler calls Handle.Ask, which makes the call a task, or returns a result with the resultType input_required and is
+// called again with the answers in Request.Params (SEP-2322), which needs no task. If a tool's schema has an x-mcp-header, the Handler compares that
+// header field with the argument itself; NewToolApp does it for its tools.
 func NewApp(info Info, h Handler) App {
 	a := &handlerApp{info: info, handler: h}
 	if h == nil {

@@ -37,9 +37,9 @@ func (a *handlerApp) serveModern(w http.ResponseWriter, r *http.Request) {
 		out.refuse(modernStatus(e), e)
 	case c.method == "server/discover":
 		a.discover(out)
-	case c.method == "subscriptions/listen" && !c.stream:
+	case c.method == methodListen && !c.stream:
 		out.refuse(refuseNoStream.status, Errorf(refuseNoStream.code, "%s", refuseNoStream.message))
-	case c.method == "subscriptions/listen":
+	case c.method == methodListen:
 		serveListen(w, r.Context(), c.srv, c.id, nil, func() {})
 	default:
 		a.call(out, &Request{Method: c.method, Params: m.Params, Header: r.Header})

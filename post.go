@@ -117,7 +117,7 @@ func (srv *Server) readMessage(r *http.Request, in *incoming) (f *refusal) {
 	switch modern = modern || core.IsModern(version); {
 	case !one:
 		return &refuseTwoVersions
-	case modern && srv.cfg.Eras == EraLegacy:
+	case modern && (srv.cfg.Eras == EraLegacy || srv.refusesProbe(r, m)):
 		return &refuseModern
 	case modern:
 		in.kind = kindModern

@@ -72,7 +72,7 @@ func supportedJSON(versions []string) string {
 // versions returns all versions that are served, newest first.
 func (srv *Server) versions() []string {
 	switch srv.cfg.Eras {
-	case EraBoth:
+	case EraDefault, EraBoth:
 		return append([]string{core.FirstModern}, legacyVersions...)
 	case EraModern:
 		return []string{core.FirstModern}
@@ -152,7 +152,8 @@ var (
 		status: http.StatusRequestHeaderFieldsTooLarge, code: CodeInvalidRequest,
 		message: fmt.Sprintf("the header is larger than %d KiB, counting 32 bytes for each field beside its name and value", door.MaxHeaderBytes>>10),
 	}
-	// This error code is not one that the modern era defines. That makes every client of both eras fall back to initialize.
+	// This error code is not one that the modern era defines. That makes every client of both eras fall back to initialize. EraDefault answers
+	// with the same bytes as EraLegacy.
 	refuseModern = refusal{
 		status: http.StatusBadRequest, code: CodeInvalidRequest, data: supportedData,
 		message: "this server speaks " + strings.Join(legacyVersions, ", ") + " (Config.Eras): send initialize",

@@ -160,7 +160,7 @@ func (s *Session) finishOpening(version string, h http.Header) {
 	}
 	client := s.clientOf(h)
 	client.Protocol = version
-	s.engine.Opened(version, s.canPoll(client))
+	s.engine.Opened(version, s.srv.canPoll(client))
 	s.srv.enqueue(s)
 	s.srv.stats.opened.Add(1)
 }

@@ -35,13 +35,10 @@ func (m *modernCall) resumable() bool {
 	if m == nil || m.task == nil || m.ctx.Err() != nil {
 		return false
 	}
-	select {
-	case <-m.task.decided:
-		t := m.task.made()
-		return t != nil && !t.Final()
-	default:
-		return true
-	}
+	m.task.mu.Lock()
+	defer m.task.mu.Unlock()
+	task := m.task.made()
+	return task == nil && !m.task.tried || task != nil && !task.Final()
 }
 
 // setPolicy changes what holds for the task. m may be nil.
@@ -132,13 +129,15 @@ func (m *modernCall) waitForTask(ctx context.Context) (*engine.Task, error) {
 	case ctx.Err() != nil:
 		return nil, context.Cause(ctx)
 	}
-	t.askForTask()
-	select {
-	case <-t.decided:
-	case <-m.ctx.Done():
-		return nil, m.endedCause()
-	case <-ctx.Done():
-		return nil, context.Cause(ctx)
+	if decision := t.decision(); decision != nil {
+		t.askForTask()
+		select {
+		case <-decision:
+		case <-m.ctx.Done():
+			return nil, m.endedCause()
+		case <-ctx.Done():
+			return nil, context.Cause(ctx)
+		}
 	}
 	if task := t.made(); task != nil {
 		return task, nil
@@ -192,11 +191,12 @@ func (m *modernCall) capabilities() []byte {
 
 // requiredData is the data of an error for a capability that the client lacks.
 func requiredData(path ...string) json.RawMessage {
-	data := `{"requiredCapabilities":`
+	var data strings.Builder
+	data.WriteString(`{"requiredCapabilities":`)
 	for _, name := range path {
-		data += `{"` + name + `":`
+		data.WriteString(`{"` + name + `":`)
 	}
-	return json.RawMessage(data + "{}" + strings.Repeat("}", len(path)+1))
+	return json.RawMessage(data.String() + "{}" + strings.Repeat("}", len(path)+1))
 }
 
 // appendQuestion appends a question as inputRequests has it.

@@ -34,7 +34,7 @@ type taskListen struct {
 func (srv *Server) planListen(c *modernCall, r *http.Request, m *jsonrpc.Message) (*taskListen, *refusal) {
 	raw, ok := jsonrpc.Field(m.Params, "notifications", "taskIds")
 	if !ok || srv.tasks == nil || !srv.ownsTasks(r, m) {
-		return nil, nil //nolint:nilnil // there is nothing to plan
+		return nil, nil
 	}
 	var ids []string
 	switch e := checkModernMeta(srv, r.Header, m); {

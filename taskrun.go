@@ -59,7 +59,7 @@ func (r *taskRun) result(m *jsonrpc.Message) {
 // end is called when the handler has ended.
 func (r *taskRun) end(what any, stack string) {
 	r.returned()
-	if what != nil && what != http.ErrAbortHandler { // which is how a handler gives up
+	if what != nil && what != http.ErrAbortHandler { //nolint:errorlint // as net/http compares it; this is how a handler gives up
 		r.call.srv.logPanic("the handler of modern requests", what, stack)
 	}
 	if r.answered.CompareAndSwap(false, true) { // a task that has ended stays as it is
@@ -92,7 +92,7 @@ func (r *taskRun) ask(result []byte) {
 		return
 	case len(asks.Requests) == 0:
 		time.AfterFunc(r.call.srv.cfg.Tasks.PollInterval, func() {
-			if r.ctx.Err() == nil { // the task has not ended meanwhile
+			if r.call.ctx.Err() == nil { // the task has not ended meanwhile
 				r.runAgain(nil)
 			}
 		})
@@ -154,8 +154,9 @@ func withAnswers(body []byte, answers map[string]json.RawMessage, state json.Raw
 // progressOf is the statusMessage for a progress notification.
 func progressOf(params []byte) string {
 	var p struct {
-		Progress, Total float64
-		Message         string
+		Progress float64 `json:"progress"`
+		Total    float64 `json:"total"`
+		Message  string  `json:"message"`
 	}
 	_ = json.Unmarshal(params, &p) // what is missing stays empty
 	return progressText(p.Progress, p.Total, p.Message)

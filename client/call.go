@@ -24,6 +24,7 @@ type Call struct {
 	ctx        context.Context
 	stop       context.CancelCauseFunc
 	stream     stream
+	modern     *modernCall // nil: the call belongs to the legacy era
 	done       chan struct{}
 
 	mu     sync.Mutex
@@ -39,6 +40,9 @@ func (s *Session) newCall(ctx context.Context, method string, params any) (*Call
 	raw, err := marshal(params)
 	if err != nil {
 		return nil, err
+	}
+	if s.isModern() {
+		return s.newModernCall(ctx, method, raw)
 	}
 	c := s.makeCall(ctx, s.nextID())
 	c.body = jsonrpc.AppendRequest(nil, []byte(c.id), method, raw)
@@ -59,6 +63,8 @@ func (s *Session) makeCall(ctx context.Context, id string) *Call {
 // that Start made. ctx is the call's, as with Start. cfg says how requests and polls are made; its OnNotification is not used, since the
 // standalone stream belongs to the session. When the call has ended, the session stays alive on the server.
 //
+// A task tells the newest of what it said since then, and its result.
+//
 // url must be that of the server that the token is from: the secrets in the token are sent there.
 //
 // Errors: ErrToken, and the faults of url and cfg. All others come from Wait, such as ErrExpired and ErrSessionGone.
@@ -71,10 +77,14 @@ func Resume(ctx context.Context, url, token string, cfg Config) (*Call, error) {
 	if err != nil {
 		return nil, err
 	}
-	s.id, s.version = t.Session, t.Version
+	s.become(t.Version)
+	s.setID(t.Session)
 	c := s.makeCall(ctx, t.ID)
 	c.stream.at = position{1, t.Cursor}
 	c.queue.at = c.stream.at
+	if t.Task != "" {
+		c.modern = &modernCall{method: methodCall, task: t.Task, last: t.Cursor}
+	}
 	s.spawn(func() {
 		c.run()
 		s.end(ErrLeft)
@@ -87,9 +97,9 @@ func Resume(ctx context.Context, url, token string, cfg Config) (*Call, error) {
 // dropped, so that the response is reached.
 //
 // Errors: *Error, if the server answered with one, together with ErrExpired if it says that the server no longer has the answer.
-// ErrMayHaveRun, ErrNoResponse, ErrExpired, ErrSessionGone, ErrRetryTooLong, ErrRedirect, ErrProtocol, *StatusError (the server refused the
-// request: nothing has run), *GaveUpError (Token still works), ErrCancelled, ErrLeft, ErrClosed; the cause of the call's context or of ctx;
-// the error of a dial that failed.
+// ErrMayHaveRun, ErrNoResponse, ErrExpired, ErrSessionGone, ErrRetryTooLong, ErrRedirect, ErrProtocol, ErrUnanswered, *StatusError (the server
+// refused the request: nothing has run; or, if there is a Token, it refused to say how the call is), *GaveUpError (Token still works),
+// ErrCancelled, ErrLeft, ErrClosed; the cause of the call's context or of ctx; the error of a dial that failed.
 func (c *Call) Wait(ctx context.Context, result any) error {
 	c.count(&c.queue.waiters, 1)
 	defer c.count(&c.queue.waiters, -1)
@@ -116,7 +126,8 @@ func (c *Call) Wait(ctx context.Context, result any) error {
 // Done is closed when the call has ended.
 func (c *Call) Done() <-chan struct{} { return c.done }
 
-// Cancel asks the server to stop the call (notifications/cancelled) and ends it here with ErrCancelled. It returns when the server has
+// Cancel asks the server to stop the call (notifications/cancelled; in the modern era tasks/cancel, or the end of the connection if the call is
+// no task) and ends it here with ErrCancelled. It returns when the server has
 // been told, but after two seconds at the latest. It does nothing if the call has ended.
 func (c *Call) Cancel(reason string) {
 	c.stop(&cancelError{reason})
@@ -130,7 +141,7 @@ func (e *cancelError) Error() string { return ErrCancelled.Error() + ": " + e.re
 func (*cancelError) Unwrap() error { return ErrCancelled }
 
 // Leave ends the call here, with ErrLeft. The server is told nothing, and the call runs on there: Resume continues it with the token. If
-// the token is "", the call cannot be resumed. Leave only returns the token if the call has ended.
+// the token is "", the call cannot be resumed, and in the modern era the server cancels it. Leave only returns the token if the call has ended.
 func (c *Call) Leave() (token string) {
 	c.stop(ErrLeft)
 	<-c.done
@@ -175,6 +186,10 @@ func (c *Call) ended() bool {
 func (c *Call) run() {
 	defer c.stop(nil)
 	defer context.AfterFunc(c.s.ctx, func() { c.stop(context.Cause(c.s.ctx)) })()
+	if c.modern != nil {
+		c.runModern()
+		return
+	}
 	var err error
 	sent := c.body == nil
 	if sent {

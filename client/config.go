@@ -17,9 +17,12 @@ type Config struct {
 	// says. Its Transport must not send a POST twice; http.Transport does not once any byte of it may have been read. Defaults to
 	// http.DefaultClient.
 	HTTP *http.Client
-	// Name and Version are the client's own, for initialize. Default to "rejoin" and "0".
+	// Era is the generation of the protocol that is spoken. Defaults to EraAuto. Resume goes by the token.
+	Era Era
+	// Name and Version are the client's own, as the server is told. Default to "rejoin" and "0".
 	Name, Version string
-	// Capabilities are the client's, for initialize: {"elicitation": struct{}{}}.
+	// Capabilities are the client's, as the server is told: {"elicitation": struct{}{}}. In the modern era tasks are added; elicitation, sampling
+	// and roots are left out if OnRequest is nil.
 	Capabilities map[string]any
 	// OnRequest answers the requests of the server (sampling, elicitation, roots), on whichever stream they come. Each runs in a goroutine of
 	// its own, at most 64 at a time; while there are more, their streams are not read. ctx has the values of the context of the call
@@ -28,6 +31,10 @@ type Config struct {
 	// gets only -32603, and the Logger the rest. A result is marshalled with encoding/json. Pings are answered without OnRequest. If it is
 	// nil, all other requests are refused with -32601. A request may come again after Resume. Requests on the standalone stream are
 	// received only with OnNotification or Listen.
+	//
+	// In the modern era such requests come with the answer to a call, or with the state of a task, and cannot be answered with an error: then
+	// an elicitation is declined, there are no roots, and at any other request the call is cancelled and ends with ErrUnanswered. ctx also ends
+	// when the task no longer asks.
 	OnRequest func(ctx context.Context, method string, params json.RawMessage) (any, error)
 	// OnNotification gets the notifications that belong to no call, one after the other. If it is set, the session opens the standalone
 	// stream and keeps it open until Close, if the server has one; Listen is not needed then. Connect waits for the server's answer to
@@ -39,7 +46,7 @@ type Config struct {
 	// for one wait. After polls that bring an event id and no message the wait grows from 10 ms, which is the least, up to Backoff. Each
 	// wait is up to a fifth longer, at random. Default to 1 s and 30 s (or Backoff, if that is more).
 	Backoff, BackoffMax time.Duration
-	// Attempts is how many attempts in a row may bring nothing before a stream is given up. Such an attempt gets no connection, a transient
+	// Attempts is how many attempts in a row may bring nothing before a stream or a task is given up. Such an attempt gets no connection, a transient
 	// refusal (408, 409, 425, 429, 5xx but 501 and 505), or an answer that ends without a new event id and without a message. An answer that the
 	// server held for BackoffMax, or until IdleTimeout, does not count: a call may be silent for hours. Defaults to 10.
 	Attempts int
@@ -58,7 +65,7 @@ type Config struct {
 	// slog.Default().
 	Logger *slog.Logger
 	// Trace, if set, is called for everything on the wire, in the order in which it happens on each stream, from several goroutines. It
-	// must not block. When it is called with TracePrimer, Call.Token has that event id already.
+	// must not block. When it is called with TracePrimer or TraceTask, Call.Token has that id already.
 	Trace func(TraceEvent)
 }
 
@@ -76,6 +83,9 @@ func (c *Config) resolve() (faults []error) {
 	c.RetryLimit = cmp.Or(c.RetryLimit, time.Hour)
 	c.MaxEventBytes = cmp.Or(c.MaxEventBytes, 16<<20)
 	c.Logger = cmp.Or(c.Logger, slog.Default())
+	if c.Era < EraAuto || c.Era > EraModern {
+		faults = append(faults, errors.New("Config.Era must be EraAuto, EraLegacy or EraModern"))
+	}
 	if c.MaxEventBytes < 0 {
 		faults = append(faults, errors.New("Config.MaxEventBytes cannot be off"))
 	}

@@ -11,15 +11,18 @@ import (
 )
 
 var (
-	// ErrMayHaveRun means that the connection was lost before the server gave an event id to resume from. The call may have run. It is not sent
-	// again.
+	// ErrMayHaveRun means that the connection was lost before the server gave an event id to resume from or, in version 2026-07-28, made the call a
+	// task. The call may have run. It is not sent again.
 	ErrMayHaveRun = errors.New("client: connection lost, and the server gave no event id: the call may have run")
-	// ErrExpired means that the server no longer has the rest of the call, or does not know the event id to resume from.
+	// ErrExpired means that the server no longer has the rest of the call, or does not know the event id or the task to resume from.
 	ErrExpired = errors.New("client: the server no longer has the rest of this call")
 	// ErrSessionGone means that the server no longer knows the session. Connect again.
 	ErrSessionGone = errors.New("client: the session has ended")
 	// ErrNoResponse means that the call has ended on the server without a response: it was cancelled there.
 	ErrNoResponse = errors.New("client: the call ended without a response")
+	// ErrUnanswered means that the server asked what Config.OnRequest did not answer, and that version 2026-07-28 has no way to say so. The call is
+	// cancelled.
+	ErrUnanswered = errors.New("client: a question of the server has no answer")
 	// ErrCancelled means that Call.Cancel was called.
 	ErrCancelled = errors.New("client: cancelled")
 	// ErrLeft means that Call.Leave or Session.Leave was called.
@@ -40,6 +43,7 @@ var (
 	// ErrToken means that a token was not made by Call.Token.
 	ErrToken = errors.New("client: malformed token")
 
+	errNoEnd  = errors.New("client: the stream ended before the response")
 	errNoHead = errors.New("client: no answer within Config.HeaderTimeout")
 	errIdle   = errors.New("client: nothing came within Config.IdleTimeout")
 )
@@ -73,6 +77,7 @@ func (e *StatusError) Unwrap() error {
 type VersionError struct {
 	Offered []string // the versions that the server named; nil: none
 	Err     error    // the server's refusal; nil: it answered with a version that this package does not have
+	speaks  string   // what was asked for; "": the versions of the legacy era
 }
 
 func (e *VersionError) Error() string {
@@ -80,7 +85,11 @@ func (e *VersionError) Error() string {
 	if len(e.Offered) > 0 {
 		offered = "protocol version " + strings.Join(e.Offered, ", ")
 	}
-	text := "client: the server offers " + offered + "; this client speaks " + strings.Join(versions, ", ") + ", which have sessions and polling"
+	speaks := "this client speaks " + strings.Join(versions, ", ") + ", which have sessions and polling"
+	if e.speaks != "" {
+		speaks = "this client was to speak " + e.speaks + " (Config.Era)"
+	}
+	text := "client: the server offers " + offered + "; " + speaks
 	if e.Err != nil {
 		text += ": " + strings.TrimPrefix(e.Err.Error(), "client: ")
 	}
@@ -88,6 +97,17 @@ func (e *VersionError) Error() string {
 }
 
 func (e *VersionError) Unwrap() error { return e.Err }
+
+// lostError means that the connection of a request of the modern era was lost before the answer.
+type lostError struct{ err error }
+
+func (e lostError) Error() string {
+	return "client: connection lost before the answer, and the call was no task: the server cancels it, but it may have run: " + e.err.Error()
+}
+
+func (lostError) Is(target error) bool { return target == ErrMayHaveRun }
+
+func (e lostError) Unwrap() error { return e.err }
 
 // GaveUpError means that Config.Attempts attempts in a row brought nothing. The call may still run: its Token works as long as the server
 // keeps the call.

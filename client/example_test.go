@@ -24,7 +24,7 @@ func counting(next <-chan struct{}) *httptest.Server {
 		return map[string]any{"total": 3}, nil
 	}
 	app := rejoin.NewToolApp(rejoin.Info{Name: "counter", Version: "1"}, rejoin.Tool{Name: "count", Run: count})
-	srv, err := rejoin.NewServer(app, rejoin.Config{Policy: rejoin.Policy{Retry: 1e6}})
+	srv, err := rejoin.NewServer(app, rejoin.Config{Eras: rejoin.EraLegacy, Policy: rejoin.Policy{Retry: 1e6}})
 	if err != nil {
 		panic(err)
 	}

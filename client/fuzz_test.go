@@ -68,6 +68,10 @@ func talk(c net.Conn, answer []byte) {
 		return
 	}
 	text, _ := io.ReadAll(r.Body)
+	if bytes.Contains(text, []byte(`"server/discover"`)) {
+		_, _ = io.WriteString(c, "HTTP/1.1 404 Not Found\r\nConnection: close\r\nContent-Length: 0\r\n\r\n")
+		return
+	}
 	if bytes.Contains(text, []byte(`"initialize"`)) || bytes.Contains(text, []byte("notifications/")) {
 		body := `{"jsonrpc":"2.0","id":1,"result":` + initialized("2025-11-25") + `}`
 		_, _ = io.WriteString(c, "HTTP/1.1 200 OK\r\nMcp-Session-Id: sid\r\nContent-Type: application/json\r\nConnection: close\r\n\r\n"+body)

@@ -1,6 +1,7 @@
 package client_test
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"net"
@@ -153,7 +154,8 @@ func raw(t *testing.T, f func(c net.Conn)) *http.Client {
 	return hc
 }
 
-// tool is a server whose requests, initialize and ping aside, are all answered by f: with its result as it is, and {} for nil.
+// tool is a server whose requests, initialize and ping aside, are all answered by f: with its result as it is, and {} for nil. It serves sessions,
+// which are polled, unless cfg says otherwise.
 func tool(t *testing.T, cfg rejoin.Config, f func(ctx context.Context, h *rejoin.Handle) (any, error)) (*wire, *http.Client) {
 	t.Helper()
 	info := rejoin.Info{Name: "test", Version: "1", Capabilities: map[string]any{"tools": struct{}{}}}
@@ -168,6 +170,7 @@ func tool(t *testing.T, cfg rejoin.Config, f func(ctx context.Context, h *rejoin
 		raw, err := json.Marshal(result)
 		return json.RawMessage(raw), err
 	})
+	cfg.Eras = cmp.Or(cfg.Eras, rejoin.EraLegacy)
 	srv, err := rejoin.NewServer(app, cfg)
 	require.NoError(t, err)
 	t.Cleanup(srv.Close)

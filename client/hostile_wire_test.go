@@ -190,7 +190,7 @@ func TestAHeadThatComesAByteAtATimeEnds(t *testing.T) {
 			}
 		})
 		begun := time.Now()
-		_, err := client.Connect(t.Context(), address, client.Config{HTTP: hc})
+		_, err := client.Connect(t.Context(), address, client.Config{HTTP: hc, Era: client.EraLegacy})
 		require.ErrorIs(t, err, client.ErrMayHaveRun)
 		require.ErrorContains(t, err, "Config.HeaderTimeout")
 		require.Equal(t, time.Minute, time.Since(begun))
@@ -225,7 +225,7 @@ func TestASessionIDThatCannotBeSentBackIsRefused(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			bubble(t, func(t *testing.T) {
 				hc := misbehave(t, func(c net.Conn) {
-					_, _ = io.WriteString(c, "HTTP/1.1 200 OK\r\nMcp-Session-Id: "+id+"\r\nContent-Type: application/json\r\nContent-Length: 2\r\n\r\n{}")
+					_, _ = io.WriteString(c, "HTTP/1.1 200 OK\r\nMcp-Session-Id: "+id+"\r\nContent-Type: application/json\r\nConnection: close\r\nContent-Length: 2\r\n\r\n{}")
 				})
 				_, err := client.Connect(t.Context(), address, client.Config{HTTP: hc})
 				if !strings.Contains(err.Error(), "malformed MIME header") { // net/http refuses some of them itself

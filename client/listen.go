@@ -16,6 +16,9 @@ import (
 // is an error; calls are not affected. Requests go to Config.OnRequest. Run one loop of a session at a time: a server keeps only the newest
 // connection. A slow loop makes the server wait.
 //
+// In the modern era, Listen subscribes to the changes of the lists of tools, prompts and resources. What happens while that connection is broken
+// is lost.
+//
 // Errors: ErrNoStandalone, ErrListening, ErrClosed, ErrLeft, ErrSessionGone, ErrRetryTooLong, ErrRedirect, ErrProtocol, *StatusError,
 // *GaveUpError.
 func (s *Session) Listen(ctx context.Context) iter.Seq2[Message, error] {
@@ -61,6 +64,9 @@ func (s *Session) follow(ctx context.Context, polled func(), take func(Message) 
 	ctx, stop := context.WithCancelCause(ctx)
 	defer stop(nil)
 	defer context.AfterFunc(s.ctx, func() { stop(context.Cause(s.ctx)) })()
+	if s.isModern() {
+		return s.followModern(ctx, polled, take)
+	}
 	f := stream{s: s, retry: -1, reached: func(position) {}, polled: polled}
 	f.take = func(m jsonrpc.Message, _, _ position) bool {
 		switch {

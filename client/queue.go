@@ -160,18 +160,21 @@ func (c *Call) reached(at position) {
 // Token lets Resume continue the call after the last message that Messages has yielded or, while a Wait runs and no loop, that has come.
 // But if Config.OnRequest has not answered a request yet, it stands before that request. It never stands after the response. With an older
 // token messages come again. A token can be used any number of times while the server keeps the call. It is a secret: it holds the
-// session's id and an event id.
+// session's id and an event id, or the task's id.
 //
-// It is "" if the server has given no event id yet.
+// It is "" if the server has given no event id yet, and in the modern era if the call is no task (yet).
 func (c *Call) Token() string {
 	id, version := c.s.identity()
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	at := c.queue.token()
-	if at.id == "" {
+	switch {
+	case c.modern != nil && c.modern.task != "":
+		return token{Format: formatTask, Version: version, ID: c.id, Task: c.modern.task, Cursor: at.id}.String()
+	case c.modern != nil, at.id == "":
 		return ""
 	}
-	return token{Format: 1, Session: id, Version: version, ID: c.id, Cursor: at.id}.String()
+	return token{Format: formatStream, Session: id, Version: version, ID: c.id, Cursor: at.id}.String()
 }
 
 // take handles a message of the call's stream. before and at are the positions before and after it. It returns true if the stream is

@@ -24,7 +24,8 @@ type hit struct {
 	header http.Header
 }
 
-// script is a server that does what a test wants. It initializes sessions, accepts what needs no answer, and writes down what comes.
+// script is a server that does what a test wants. It initializes sessions, accepts what needs no answer, and writes down what comes. It speaks
+// the legacy era only: it refuses server/discover as such servers do, without writing it down.
 type script struct {
 	// post answers requests other than initialize; get, GETs. n counts them, from 1. initialize replaces the usual answer, and other,
 	// those to notifications, answers and DELETE.
@@ -45,6 +46,10 @@ func (s *script) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		Method string          `json:"method"`
 	}
 	_ = json.Unmarshal(raw, &m)
+	if m.Method == "server/discover" {
+		http.Error(w, `{"jsonrpc":"2.0","id":`+string(m.ID)+`,"error":{"code":-32600,"message":"no session"}}`, http.StatusBadRequest)
+		return
+	}
 	h := hit{
 		verb: r.Method, host: r.Host, session: r.Header.Get("Mcp-Session-Id"), version: r.Header.Get("Mcp-Protocol-Version"),
 		cursor: r.Header.Get("Last-Event-Id"), method: m.Method, id: string(m.ID), body: string(raw), header: r.Header,

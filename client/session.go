@@ -41,25 +41,29 @@ type Session struct {
 	lastID atomic.Uint64
 	work   sync.WaitGroup // what Close waits for
 	asking chan struct{}  // has an element for each question that is being answered
+	// capabilities are what the client declares in the modern era, as JSON.
+	capabilities func() (json.RawMessage, error)
 
 	mu        sync.Mutex
 	id        string // a secret
 	version   string
-	questions map[string]*question // by the server's id
+	modern    bool                        // the version is one of the modern era; constant after Connect
+	questions map[string]*question        // by the server's id
+	repeated  map[string][]argumentHeader // by the name of a tool
 }
 
-// Connect initializes a session: it asks for version 2025-11-25, and also accepts 2025-06-18 and 2025-03-26 (specification,
-// basic/lifecycle). ctx bounds Connect, not the session. If Connect fails after the server has opened a session, it takes up to two seconds
-// more to end the session there.
+// Connect begins a session in the era of cfg. In the legacy era it initializes: it asks for version 2025-11-25, and also accepts 2025-06-18 and
+// 2025-03-26 (specification, basic/lifecycle). In the modern era it asks the server what it has (server/discover). ctx bounds Connect, not the
+// session. If Connect fails after the server has opened a session, it takes up to two seconds more to end the session there.
 //
-// Errors: all faults of url and cfg, joined. *VersionError: the server has no version in common with this package, as one that serves only
-// 2026-07-28. *StatusError: it refused. *Error: it answered with an error. All others are those of Call.Wait.
+// Errors: all faults of url and cfg, joined. *VersionError: the server has no version in common with this package, or none of the era that cfg
+// names. *StatusError: it refused. *Error: it answered with an error. All others are those of Call.Wait.
 func Connect(ctx context.Context, url string, cfg Config) (*Session, error) {
 	s, err := newSession(url, cfg)
 	if err != nil {
 		return nil, err
 	}
-	if err := s.initialize(ctx); err != nil {
+	if err := s.open(ctx); err != nil {
 		s.end(ErrClosed)
 		if s.ID() != "" {
 			ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), shortTimeout)
@@ -95,11 +99,12 @@ func newSession(address string, cfg Config) (*Session, error) {
 	}
 	s := &Session{cfg: cfg, url: address, http: sameOrigin(cfg.HTTP), questions: map[string]*question{}}
 	s.asking = make(chan struct{}, maxAsked)
+	s.capabilities = sync.OnceValues(s.modernCapabilities)
 	s.ctx, s.stop = context.WithCancelCause(context.Background())
 	return s, nil
 }
 
-// ID is the session's id, a secret. It is "" if the server has no sessions.
+// ID is the session's id, a secret. It is "" if the server has no sessions, as in the modern era.
 func (s *Session) ID() string {
 	id, _ := s.identity()
 	return id
@@ -111,7 +116,7 @@ func (s *Session) Version() string {
 	return version
 }
 
-// Server is the result of initialize, in which the server describes itself.
+// Server is the result of initialize or of server/discover, in which the server describes itself.
 func (s *Session) Server() json.RawMessage { return s.server }
 
 func (s *Session) initialize(ctx context.Context) error {
@@ -176,6 +181,10 @@ func asVersionError(err error) error {
 // marshalled with encoding/json before Start returns, but a json.RawMessage, a pointer to one, or a []byte is sent as it is; nil: none.
 // The request is sent once, whatever happens to it.
 //
+// In the modern era params must be an object. What each request says of the client is added to its _meta, and io.modelcontextprotocol/logLevel
+// debug, unless it has one: servers send no log messages otherwise. If the server answers with questions, the request is sent again with the
+// answers.
+//
 // Errors: that of params; ErrClosed after Close, ErrLeft after Leave.
 func (s *Session) Start(ctx context.Context, method string, params any) (*Call, error) {
 	c, err := s.newCall(ctx, method, params)
@@ -212,13 +221,17 @@ func (s *Session) Notify(ctx context.Context, method string, params any) error {
 	ctx, stop := context.WithCancelCause(ctx)
 	defer stop(nil)
 	defer context.AfterFunc(s.ctx, func() { stop(context.Cause(s.ctx)) })()
+	if s.isModern() {
+		return s.notifyModern(ctx, method, raw)
+	}
 	s.trace(TraceEvent{Kind: TracePost, Method: method})
 	return s.send(ctx, jsonrpc.AppendRequest(nil, nil, method, raw))
 }
 
-// Close ends all calls (with ErrClosed) and Listen loops, then ends the session on the server (DELETE), and waits until no goroutine of the
-// session runs. ctx bounds this. It is not an error if the server no longer knows the session, or lets no client end it. Do not call Close
-// from OnRequest or OnNotification: it waits for them. After Leave it does nothing.
+// Close ends all calls (with ErrClosed) and Listen loops, then ends the session on the server (DELETE; in the modern era it cancels the calls,
+// since there is no session), and waits until no goroutine of the session runs. ctx bounds this. It is not an error if the server no longer
+// knows the session, or lets no client end it. Do not call Close from OnRequest or OnNotification: it waits for them. After Leave it does
+// nothing.
 //
 // Errors: those of the DELETE, such as *StatusError; the cause of ctx.
 func (s *Session) Close(ctx context.Context) error {
@@ -291,6 +304,12 @@ func (s *Session) identity() (id, version string) {
 	return s.id, s.version
 }
 
+func (s *Session) isModern() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.modern
+}
+
 func (s *Session) setID(id string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -298,35 +317,3 @@ func (s *Session) setID(id string) {
 }
 
 func (s *Session) nextID() string { return strconv.FormatUint(s.lastID.Add(1), 10) }
-
-// marshal returns params as JSON; nil: none. What is JSON already stays as it is, and is only checked.
-func marshal(params any) (json.RawMessage, error) {
-	switch p := params.(type) {
-	case nil:
-		return nil, nil
-	case json.RawMessage:
-		return checked(p)
-	case []byte: // would become a string, which params never are
-		return checked(p)
-	case *json.RawMessage:
-		if p == nil {
-			return nil, nil
-		}
-		return checked(*p)
-	}
-	raw, err := json.Marshal(params)
-	if err != nil {
-		return nil, fmt.Errorf("client: params: %w", err)
-	}
-	if string(raw) == "null" { // a nil map, for example
-		return nil, nil
-	}
-	return raw, nil
-}
-
-func checked(params json.RawMessage) (json.RawMessage, error) {
-	if len(params) > 0 && !jsonrpc.Valid(params) {
-		return nil, errors.New("client: params: not valid JSON")
-	}
-	return params, nil
-}

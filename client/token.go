@@ -7,13 +7,20 @@ import (
 	"strings"
 )
 
+// The formats of tokens: one for each era.
+const (
+	formatStream = 1
+	formatTask   = 2
+)
+
 // token is what another process needs to continue a call.
 type token struct {
 	Format  int    `json:"f"`
 	Session string `json:"s,omitempty"`
 	Version string `json:"v"`
-	ID      string `json:"i"` // of the request, as JSON
-	Cursor  string `json:"c"`
+	ID      string `json:"i"`           // of the request, as JSON
+	Task    string `json:"t,omitempty"` // of formatTask only
+	Cursor  string `json:"c"`           // the last event id; of a task, a mark of its last message
 }
 
 func (t token) String() string {
@@ -30,9 +37,13 @@ func parseToken(text string) (token, error) {
 	switch {
 	case err != nil:
 		return token{}, fmt.Errorf("%w: %w", ErrToken, err)
-	case t.Format != 1:
+	case t.Format != formatStream && t.Format != formatTask:
 		return token{}, fmt.Errorf("%w: format %d", ErrToken, t.Format)
-	case t.Cursor == "" || strings.Trim(t.ID, "0123456789") != "" || t.ID == "" || !sendable(t.Cursor) || !sendable(t.Session) || !sendable(t.Version):
+	case strings.Trim(t.ID, "0123456789") != "" || t.ID == "" || !sendable(t.Cursor) || !sendable(t.Session) || !sendable(t.Version):
+		return token{}, ErrToken
+	case t.Format == formatStream && (t.Cursor == "" || t.Task != "" || t.Version == modernVersion):
+		return token{}, ErrToken
+	case t.Format == formatTask && (!isTaskID(t.Task) || t.Session != "" || t.Version != modernVersion):
 		return token{}, ErrToken
 	}
 	return t, nil

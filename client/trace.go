@@ -16,9 +16,10 @@ const (
 	TraceRetry   TraceKind = "retry"  // the server said when to come back: Wait
 	TraceEnd     TraceKind = "close"  // a connection has ended: Err, nil if it ended cleanly
 	TraceWait    TraceKind = "wait"   // the next poll comes after Wait
+	TraceTask    TraceKind = "task"   // the server said how a task is: EventID (the task's id, which Call.Token has already), State
 )
 
-// TraceEvent is one thing that happened on the wire. It holds event ids, which are secrets.
+// TraceEvent is one thing that happened on the wire. It holds ids of events and tasks, which are secrets.
 type TraceEvent struct {
 	Time    time.Time
 	Kind    TraceKind
@@ -28,6 +29,7 @@ type TraceEvent struct {
 	Status  int
 	Bytes   int
 	Wait    time.Duration
+	State   string
 	Err     error
 }
 

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"mime"
 	"net/http"
 	"net/http/httptrace"
@@ -128,8 +129,16 @@ func (w watchedBody) WriteTo(to io.Writer) (int64, error) {
 
 func (watchedBody) Close() error { return nil }
 
-// do sends a request and waits for the head of its answer.
+// do sends a request and waits for the head of its answer. cursor is the last event id; "": none.
 func (s *Session) do(ctx context.Context, method, accept string, body []byte, cursor string) (*answer, error) {
+	if cursor == "" {
+		return s.exchange(ctx, method, accept, body, nil)
+	}
+	return s.exchange(ctx, method, accept, body, http.Header{"Last-Event-Id": {cursor}})
+}
+
+// exchange is do with more header fields.
+func (s *Session) exchange(ctx context.Context, method, accept string, body []byte, more http.Header) (*answer, error) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	var sent atomic.Bool
 	traced := httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{GotConn: func(httptrace.GotConnInfo) { sent.Store(true) }})
@@ -158,9 +167,7 @@ func (s *Session) do(ctx context.Context, method, accept string, body []byte, cu
 	if version != "" {
 		h["Mcp-Protocol-Version"] = []string{version}
 	}
-	if cursor != "" {
-		h["Last-Event-Id"] = []string{cursor}
-	}
+	maps.Copy(h, more)
 	if d := s.cfg.HeaderTimeout; d > 0 {
 		defer time.AfterFunc(d, func() { cancel(errNoHead) }).Stop()
 	}

@@ -1,5 +1,5 @@
-// The checks that each scenario of the suite is known to make, by revision of the specification, and for a
-// client. A check that is made several times is listed as often.
+// The checks that each scenario of the suite is known to make, by revision of the specification, for tasks, and for a client. A check that is
+// made several times is listed as often.
 
 // Scenarios with one check of their own, named after the scenario, besides that of the schema.
 const named = (names) => Object.fromEntries(names.trim().split(/\s+/).map((name) => [name, [name, 'wire-schema-valid']]));
@@ -112,6 +112,67 @@ const modern = {
   'tools-list': ['tools-list', 'tools-name-format', 'tools-list-deterministic-order', 'wire-schema-valid'],
 };
 
+// The extension io.modelcontextprotocol/tasks (SEP-2663), which is on no revision's timeline. The scenarios that take longest come first, because
+// conformance/run starts them in this order.
+const tasks = {
+  'tasks-lifecycle': [
+    'tasks-sync-tool-call',
+    ...checks(
+      'sep-2663-',
+      `result-type-task-on-create tasks-get-status-working tasks-get-status-completed tool-error-uses-completed-status
+      tasks-get-status-failed cancel-ack-empty-result`,
+    ),
+    'tasks-cancel-terminal-idempotent-ack',
+    'wire-schema-valid',
+  ],
+  'tasks-dispatch-and-envelope': [
+    ...checks(
+      'tasks-',
+      `removed-tasks-list server-directed-creation-no-hint immediate-result-shortcut
+      result-type-complete-on-non-task-responses`,
+    ),
+    ...checks(
+      'sep-2663-',
+      `tasks-result-removed-method-not-found legacy-task-param-ignored durable-create-strong-consistency
+      tasks-get-invalid-task-id-32602`,
+    ),
+    'wire-schema-valid',
+  ],
+  'tasks-mrtr-input': [
+    'sep-2663-tasks-get-status-input-required',
+    ...checks('tasks-mrtr-', 'tasks-update-resumes partial-fulfillment'),
+    'wire-schema-valid',
+  ],
+  'tasks-wire-fields': [
+    ...checks('tasks-', 'wire-field-renames no-early-ttl-expiry no-related-task-meta-on-inlined-result'),
+    'wire-schema-valid',
+  ],
+  'tasks-mrtr-composition': ['sep-2663-mrtr-synchronous-before-task-creation', 'wire-schema-valid'],
+  'tasks-capability-negotiation': [
+    ...checks('tasks-', 'extension-advertised per-request-meta-opt-in'),
+    ...checks('sep-2663-', 'tasks-methods-non-declaring server-rejects-undeclared-client'),
+    'wire-schema-valid',
+  ],
+  'tasks-request-headers': [
+    ...checks('tasks-headers-', 'tolerate-mcp-method-on-tools-call reject-mismatched-method'),
+    ...checks('sep-2663-', 'routing-headers-accepted-on-tasks-get server-rejects-mismatched-mcp-name-on-tasks-get'),
+    'wire-schema-valid',
+  ],
+  'tasks-request-state-removal': [
+    ...checks('tasks-', 'create-result-no-request-state get-detailed-no-request-state'),
+    'wire-schema-valid',
+  ],
+  'tasks-required-task-error': [
+    ...checks('sep-2663-server-returns-missing-capability-', 'when-required data-shape'),
+    'wire-schema-valid',
+  ],
+  'tasks-status-notifications': ['tasks-status-notifications'],
+};
+
+// Checks that the suite never makes, whatever the server does, and the status that it gives them instead. When it makes one, it must leave this
+// list: a listed check with another status is not as expected.
+export const vacuous = { tasks: { 'tasks-status-notifications:tasks-status-notifications': 'SKIPPED' } };
+
 // What the suite's own servers check about a client (run-client), at 2025-11-25.
 const client = {
   initialize: ['mcp-client-initialization'],
@@ -130,5 +191,6 @@ const client = {
 export const expected = {
   '2025-11-25': { ...both, ...legacy },
   '2026-07-28': { ...both, ...modern },
+  tasks,
   client,
 };

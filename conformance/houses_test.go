@@ -88,7 +88,7 @@ func own(s sdk, store bool) func(*testing.T, work) http.Handler {
 
 func bridged(s sdk) func(*testing.T, work) http.Handler {
 	return func(t *testing.T, w work) http.Handler {
-		srv, err := rejoin.NewServer(s.bridge(w), rejoin.Config{Logger: slog.New(slog.DiscardHandler)})
+		srv, err := rejoin.NewServer(s.bridge(w), rejoin.Config{Eras: rejoin.EraLegacy, Logger: slog.New(slog.DiscardHandler)})
 		require.NoError(t, err)
 		t.Cleanup(srv.Close)
 		r := chi.NewRouter()

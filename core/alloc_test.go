@@ -241,3 +241,32 @@ func BenchmarkTick(b *testing.B) {
 		s.step(In{Op: Tick})
 	}
 }
+
+// TestTaskAllocs: what happens often to a task allocates nothing.
+func TestTaskAllocs(t *testing.T) {
+	task := NewTask(TaskConfig{TTL: time.Hour, AbandonAfter: time.Hour, MaxRuntime: 24 * time.Hour}, start)
+	out := make([]TaskOut, 0, 4)
+	questions, keys := []TaskQuestion{{Key: "a"}}, []string{"unknown"}
+	step := func(in TaskIn) func() {
+		return func() { out = task.Step(start.Add(time.Second), &in, out[:0]) }
+	}
+	both := func(a, b func()) func() {
+		return func() {
+			a()
+			b()
+		}
+	}
+	step(TaskIn{Op: TaskNote, Message: "half"})()
+	for name, f := range map[string]func(){
+		"seen": step(TaskIn{Op: TaskSeen}), "tick": step(TaskIn{Op: TaskTick}), "the same note": step(TaskIn{Op: TaskNote, Message: "half"}),
+		"fetched": step(TaskIn{Op: TaskFetched}), "an answer to nothing": step(TaskIn{Op: TaskAnswer, Keys: keys}),
+		"listen and unlisten": both(step(TaskIn{Op: TaskListen}), step(TaskIn{Op: TaskUnlisten})),
+		"notes":               both(step(TaskIn{Op: TaskNote, Message: "more"}), step(TaskIn{Op: TaskNote, Message: "half"})),
+		"deadline":            func() { _ = task.Deadline() },
+		"info":                func() { _ = task.Info(start) },
+	} {
+		require.Zero(t, testing.AllocsPerRun(100, f), name)
+	}
+	asked := both(step(TaskIn{Op: TaskAsk, Questions: questions}), step(TaskIn{Op: TaskAnswer, Keys: []string{"a"}}))
+	require.LessOrEqual(t, testing.AllocsPerRun(100, asked), 1.0, "a question: the list of them")
+}

@@ -1,4 +1,4 @@
-// Package core decides everything about one MCP session over Streamable HTTP, and performs nothing.
+// Package core decides everything about one MCP session over Streamable HTTP, or one task, and performs nothing.
 //
 // A [Machine] is one session. It knows the session's streams and their readers, the requests in flight, which clients poll and when they
 // are due back, and what is kept for how long. It is a plain value without goroutines, locks, clocks, randomness or I/O. Time, identifiers
@@ -30,6 +30,16 @@
 // A cursor is the event id that a client sends in Last-Event-ID. A client is detached when its connection ends before the stream does and
 // it was told when to come back. To poll is to come back with a cursor. A primer is the first event of a connection: it has an id and no
 // message. A session is opened by initialize; connections and streams are not called open.
+//
+// # Tasks
+//
+// Version 2026-07-28 has no sessions. There a long call becomes a task (extension io.modelcontextprotocol/tasks), and a [Task] decides about
+// it, with Step, outputs and Deadline as above. It knows the state of its call, what the client is asked, when the client has last asked, and how
+// long the result is kept. Nothing of a Machine is in it: a task has no streams and no readers.
+//
+// A question is something that the call asks its client. It waits until the client answers it, the call withdraws it, or the task ends. A
+// round is a number of questions that are asked together by a call that stops for them: it goes on when all of them are answered. Round 0 stands
+// for questions of a call that goes on by itself. To listen is to be told of each change; a client that does not listen has to ask.
 //
 // ARCHITECTURE.md has a table of what becomes of a request stream, get.go one of how a GET is answered. Where the code decides by a clause of
 // the specification (Streamable HTTP of 2025-11-25, with SEP-1699), a comment names the clause, and testdata has a script for it.

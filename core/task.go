@@ -13,12 +13,14 @@ import (
 type Task struct {
 	cfg       TaskConfig
 	base      time.Time // when it was made
+	now       instant   // of the current step
+	updated   instant   // when its status, message or questions last changed
+	seen      instant   // when the client last asked
+	ended     instant
+	listeners int32
 	status    TaskStatus
-	updated   time.Duration // when its status, message or questions last changed; durations count from base
-	seen      time.Duration // when the client last asked
-	ended     time.Duration
-	listeners int
 	fetched   bool // the client was given the result
+	replaced  bool // an error has taken the place of the result
 	dropped   bool
 	message   string
 	questions []TaskQuestion // that wait for an answer, oldest first
@@ -96,9 +98,9 @@ const (
 	TaskUnlisten
 	// TaskNote is what the call says of its progress. Message.
 	TaskNote
-	// TaskAsk asks the client. Questions.
+	// TaskAsk asks the client. Questions; one that is asked already is not asked again.
 	TaskAsk
-	// TaskWithdraw takes questions back. Keys.
+	// TaskWithdraw takes questions back. Keys. A round of which no question is left does not go on.
 	TaskWithdraw
 	// TaskAnswer is the client's answers. Keys: any, also unknown ones.
 	TaskAnswer
@@ -106,7 +108,7 @@ const (
 	TaskEnd
 	// TaskFetched says that the client was given the result.
 	TaskFetched
-	// TaskLost says that the result cannot be read any more. Reason.
+	// TaskLost says that the result cannot be read any more. Reason. It has an effect once.
 	TaskLost
 	// TaskCancel is the client's cancellation.
 	TaskCancel
@@ -135,7 +137,7 @@ const (
 	ShowTask TaskDo = iota + 1
 	// TakeAnswer gives the answer to the question Key to what has asked it.
 	TakeAnswer
-	// ResumeTask goes on with the call: all questions of Round are answered.
+	// ResumeTask goes on with the call: all questions of Round are answered, but those that were withdrawn.
 	ResumeTask
 	// EndCall cancels the call, with Reason as its cause. The questions that it waits for fail.
 	EndCall
@@ -153,89 +155,105 @@ func (t *Task) Step(now time.Time, in *TaskIn, out []TaskOut) []TaskOut {
 	if t.dropped {
 		return out
 	}
-	at := max(now.Sub(t.base), t.updated)
+	t.now = t.at(now)
 	switch in.Op {
 	case TaskTick:
 	case TaskSeen:
-		t.seen = at
+		t.seen = t.now
 	case TaskListen:
 		t.listeners++
 	case TaskUnlisten:
 		t.listeners--
-		t.seen = at
+		t.seen = t.now
 	case TaskFetched:
 		t.fetched = t.fetched || t.status.Final()
 	case TaskNote:
 		if !t.status.Final() && in.Message != t.message {
 			t.message = in.Message
-			out = t.show(at, out)
+			out = t.show(out)
 		}
 	case TaskAsk:
-		out = t.ask(at, in.Questions, out)
+		out = t.ask(in.Questions, out)
 	case TaskWithdraw:
-		out = t.withdraw(at, in.Keys, out)
+		out = t.withdraw(in.Keys, out)
 	case TaskAnswer:
-		t.seen = at
-		out = t.answer(at, in.Keys, out)
+		t.seen = t.now
+		out = t.answer(in.Keys, out)
 	case TaskEnd:
 		if !t.status.Final() {
 			if in.Message != "" {
 				t.message = in.Message
 			}
-			out = t.end(at, in.Status, out)
+			out = t.end(in.Status, out)
 		}
 	case TaskLost:
-		if t.status == TaskCompleted || t.status == TaskFailed {
+		if (t.status == TaskCompleted || t.status == TaskFailed) && !t.replaced {
 			t.status = TaskFailed
-			out = t.show(at, append(out, TaskOut{Do: FailTask, Reason: in.Reason}))
+			out = t.show(t.replace(in.Reason, out))
 		}
 	case TaskCancel:
-		t.seen = at
-		out = t.giveUp(at, TaskCancelled, Cancelled, out)
+		t.seen = t.now
+		out = t.giveUp(TaskCancelled, Cancelled, out)
 	case TaskStop:
-		out = t.giveUp(at, TaskFailed, Shutdown, out)
+		out = t.giveUp(TaskFailed, Shutdown, out)
 	case TaskDiscard:
 		t.dropped = true
-		return append(t.giveUp(at, TaskCancelled, Cancelled, out), TaskOut{Do: DropTask})
+		return append(t.giveUp(TaskCancelled, Cancelled, out), TaskOut{Do: DropTask})
 	case TaskAdjust:
 		t.cfg.merge(&in.Config)
 	}
-	return t.expire(max(now.Sub(t.base), 0), out)
+	return t.expire(out)
 }
 
+// at is the time in the task's life. It never goes back.
+func (t *Task) at(now time.Time) instant { return max(now.Sub(t.base), t.now) }
+
 // show notes a change.
-func (t *Task) show(at time.Duration, out []TaskOut) []TaskOut {
-	t.updated = at
+func (t *Task) show(out []TaskOut) []TaskOut {
+	t.updated = t.now
 	return append(out, TaskOut{Do: ShowTask})
 }
 
 // ask adds questions. The task waits for the client as long as there are any.
-func (t *Task) ask(at time.Duration, questions []TaskQuestion, out []TaskOut) []TaskOut {
-	if t.status.Final() || len(questions) == 0 {
+func (t *Task) ask(questions []TaskQuestion, out []TaskOut) []TaskOut {
+	if t.status.Final() {
 		return out
 	}
-	t.questions = append(t.questions, questions...)
+	before := len(t.questions)
+	for _, q := range questions {
+		if t.waiting(q.Key) < 0 {
+			t.questions = append(t.questions, q)
+		}
+	}
+	if len(t.questions) == before {
+		return out
+	}
 	t.status = TaskInputRequired
-	return t.show(at, out)
+	return t.show(out)
+}
+
+// waiting finds a question without an answer; negative: there is none with that key.
+func (t *Task) waiting(key string) int {
+	return slices.IndexFunc(t.questions, func(q TaskQuestion) bool { return q.Key == key })
 }
 
 // withdraw takes questions back.
-func (t *Task) withdraw(at time.Duration, keys []string, out []TaskOut) []TaskOut {
+func (t *Task) withdraw(keys []string, out []TaskOut) []TaskOut {
 	before := len(t.questions)
 	t.questions = slices.DeleteFunc(t.questions, func(q TaskQuestion) bool { return slices.Contains(keys, q.Key) })
 	if len(t.questions) == before {
 		return out
 	}
 	t.goOn()
-	return t.show(at, out)
+	return t.show(out)
 }
 
 // answer takes the answers to questions that are outstanding, and ignores the rest: a client may repeat an update, or answer what was
 // withdrawn (tasks, "tasks/update").
-func (t *Task) answer(at time.Duration, keys []string, out []TaskOut) []TaskOut {
+func (t *Task) answer(keys []string, out []TaskOut) []TaskOut {
 	before := len(t.questions)
 	for _, key := range keys {
-		i := slices.IndexFunc(t.questions, func(q TaskQuestion) bool { return q.Key == key })
+		i := t.waiting(key)
 		if i < 0 {
 			continue
 		}
@@ -250,7 +268,7 @@ func (t *Task) answer(at time.Duration, keys []string, out []TaskOut) []TaskOut 
 		return out
 	}
 	t.goOn()
-	return t.show(at, out)
+	return t.show(out)
 }
 
 // goOn ends the wait for the client if nothing is asked any more.
@@ -262,53 +280,56 @@ func (t *Task) goOn() {
 }
 
 // end makes the task final.
-func (t *Task) end(at time.Duration, status TaskStatus, out []TaskOut) []TaskOut {
-	t.status, t.ended, t.questions = status, at, nil
+func (t *Task) end(status TaskStatus, out []TaskOut) []TaskOut {
+	t.status, t.ended, t.questions = status, t.now, nil
 	t.fetched = status == TaskCancelled // there is nothing to fetch
-	return t.show(at, out)
+	return t.show(out)
+}
+
+// replace puts an error in the place of the result.
+func (t *Task) replace(why Reason, out []TaskOut) []TaskOut {
+	t.replaced = true
+	return append(out, TaskOut{Do: FailTask, Reason: why})
 }
 
 // giveUp ends the call and the task, unless the task has ended.
-func (t *Task) giveUp(at time.Duration, status TaskStatus, why Reason, out []TaskOut) []TaskOut {
+func (t *Task) giveUp(status TaskStatus, why Reason, out []TaskOut) []TaskOut {
 	if t.status.Final() {
 		return out
 	}
 	out = append(out, TaskOut{Do: EndCall, Reason: why})
 	if status == TaskFailed {
-		out = append(out, TaskOut{Do: FailTask, Reason: why})
+		out = t.replace(why, out)
 	}
-	return t.end(at, status, out)
-}
-
-// expire does what is due.
-func (t *Task) expire(now time.Duration, out []TaskOut) []TaskOut {
-	if due, why := t.due(); why != NoReason && now >= due {
-		if why == Expired {
-			t.dropped = true
-			return append(out, TaskOut{Do: DropTask})
-		}
-		return t.giveUp(max(now, t.updated), TaskFailed, why, out)
-	}
+	out = t.end(status, out)
+	t.fetched = t.fetched || why == Abandoned // its client does not come
 	return out
 }
 
-// due returns what happens next by itself, and when; NoReason: nothing does.
-func (t *Task) due() (time.Duration, Reason) {
-	if t.dropped {
-		return 0, NoReason
+// expire does what is due.
+func (t *Task) expire(out []TaskOut) []TaskOut {
+	due, why := t.due()
+	switch {
+	case due == never || t.now < due:
+		return out
+	case why == Expired:
+		t.dropped = true
+		return append(out, TaskOut{Do: DropTask})
 	}
-	if t.status.Final() {
-		if t.cfg.TTL > 0 {
-			return t.ended + t.cfg.TTL, Expired
-		}
-		return 0, NoReason
+	return t.giveUp(TaskFailed, why, out)
+}
+
+// due returns what happens next by itself, and when.
+func (t *Task) due() (at instant, why Reason) {
+	switch {
+	case t.dropped:
+		return never, NoReason
+	case t.status.Final():
+		return after(t.ended, t.cfg.TTL), Expired
 	}
-	at, why := time.Duration(0), NoReason
-	if t.cfg.MaxRuntime > 0 {
-		at, why = t.cfg.MaxRuntime, Overran
-	}
-	if t.cfg.AbandonAfter > 0 && t.listeners == 0 {
-		if abandoned := t.seen + t.cfg.AbandonAfter; why == NoReason || abandoned < at {
+	at, why = after(0, t.cfg.MaxRuntime), Overran
+	if t.listeners == 0 {
+		if abandoned := after(t.seen, t.cfg.AbandonAfter); abandoned < at {
 			at, why = abandoned, Abandoned
 		}
 	}
@@ -317,8 +338,8 @@ func (t *Task) due() (time.Duration, Reason) {
 
 // Deadline returns when the next TaskTick is due, or the zero time if none is.
 func (t *Task) Deadline() time.Time {
-	at, why := t.due()
-	if why == NoReason {
+	at, _ := t.due()
+	if at == never {
 		return time.Time{}
 	}
 	return t.base.Add(at)
@@ -340,11 +361,12 @@ func (t *Task) Info(now time.Time) TaskInfo {
 	info := TaskInfo{
 		Status: t.status, Message: t.message, Created: t.base, Updated: t.base.Add(t.updated), Waiting: slices.Clone(t.questions),
 	}
-	if t.cfg.TTL > 0 {
-		info.TTL = max(now.Sub(t.base), 0) + t.cfg.TTL
-		if t.status.Final() {
-			info.TTL = t.ended + t.cfg.TTL
-		}
+	from := t.at(now)
+	if t.status.Final() {
+		from = t.ended
+	}
+	if until := after(from, t.cfg.TTL); until != never {
+		info.TTL = until
 	}
 	return info
 }

@@ -100,7 +100,7 @@ func refusals(e *exam) {
 	}
 	for _, mount := range mounts {
 		for _, slash := range []string{"", "/"} {
-			c, s := e.newClient(rejoin.Config{MaxBodyBytes: maxBody}, mount)
+			c, s := e.newClient(rejoin.Config{Eras: rejoin.EraLegacy, MaxBodyBytes: maxBody}, mount)
 			for _, x := range refused {
 				e.try(c, "/mcp"+slash, s, x)
 			}

@@ -42,7 +42,7 @@ func ExampleNew() {
 	defer ts.Close()
 
 	ctx := context.Background()
-	s, err := client.Connect(ctx, ts.URL+"/mcp", client.Config{})
+	s, err := client.Connect(ctx, ts.URL+"/mcp", client.Config{Era: client.EraLegacy}) // a client that polls
 	if err != nil {
 		fmt.Println(err)
 		return

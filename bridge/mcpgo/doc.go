@@ -33,18 +33,19 @@
 //
 // # Eras
 //
-// With rejoin.EraBoth or rejoin.EraModern, mcp-go's own transport serves requests of version 2026-07-28, inside rejoin's checks and limits. Only
+// Unless rejoin.Config.Eras is rejoin.EraLegacy, mcp-go's own transport serves requests of version 2026-07-28, inside rejoin's checks and limits. Only
 // the notifications of a call are written by rejoin: all of them arrive before the result. In this era a client cancels a request when it
-// closes its connection. Handlers that ask through server.InputRequestBuilder work in both eras. Modern requests have no session: the one in
-// the context of a request exists only for this request.
+// closes its connection, unless rejoin has made a task of it (rejoin.Config.Tasks), of which mcp-go knows nothing. Handlers that ask
+// through server.InputRequestBuilder work in both eras. Modern requests have no session: the one in the context of a request exists only for this
+// request.
 //
 // # Not supported
 //
 // mcp-go returns before a notification reaches the event store. If the store has no room for it, a warning is logged, but the sender gets no
 // error. Handle.Notify of rejoin returns rejoin.ErrFull.
 //
-// Options of server.NewStreamableHTTPServer have no effect: use rejoin.Config and middleware of the router. If a tool runs as a task, its
-// context ends when the task is created, as with mcp-go's own transport; rejoin cannot change that.
+// Options of server.NewStreamableHTTPServer have no effect: use rejoin.Config and middleware of the router. If a tool runs as a task of mcp-go
+// (those of version 2025-11-25), its context ends when the task is created, as with mcp-go's own transport; rejoin cannot change that.
 //
 // # Other versions of mcp-go
 //

@@ -96,7 +96,8 @@ func (a *app) follow(ctx context.Context, call *client.Call, w *tokenWriter) (al
 	case errors.Is(err, client.ErrCancelled):
 		a.out.failure(err, "")
 		a.code = exitCancelled
-	case token == "", errors.Is(err, client.ErrExpired), errors.Is(err, client.ErrSessionGone), errors.Is(err, client.ErrNoResponse):
+	case token == "", errors.Is(err, client.ErrExpired), errors.Is(err, client.ErrSessionGone), errors.Is(err, client.ErrNoResponse),
+		errors.Is(err, client.ErrUnanswered):
 		a.out.failure(err, "")
 		a.code = exitNoAnswer
 	default:

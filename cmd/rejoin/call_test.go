@@ -61,6 +61,8 @@ func TestExitCodes(t *testing.T) {
 		{"call URL echo --args null", 2, "", "must be a JSON object"},
 		{"call URL echo --header nonsense", 2, "", "must be 'Name: value'"},
 		{"call URL echo --header Mcp-Session-Id:x", 2, "", "the protocol decides"},
+		{"call URL echo --header mcp-name:x", 2, "", "the protocol decides"},
+		{"call URL echo --era old", 2, "", "must be auto, legacy or modern"},
 		{"call URL echo --token-file .", 2, "", "exists"},
 		{"resume", 2, "", "resume wants a token"},
 		{"resume nonsense", 2, "", "not a token"},
@@ -139,7 +141,7 @@ func TestHeadersGoWithEveryRequest(t *testing.T) {
 		require.Equal(t, "Bearer secret", r.Header.Get("Authorization"))
 		require.Equal(t, "2", r.Header.Get("X-Two"))
 	}
-	require.Equal(t, "POST POST POST GET DELETE ", verbs)
+	require.Equal(t, "POST POST POST POST GET DELETE ", verbs, "what the server speaks, initialize, initialized, the call, a poll, the end")
 }
 
 // Servers may not ask, since no capability says so, and this package's do not.

@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"runtime"
 	"runtime/debug"
@@ -28,12 +29,15 @@ type app struct {
 	headers          []string
 	timeout          time.Duration
 	headTimeout      time.Duration
+	era              string
 	// Flags of call and resume.
 	args      []string
 	object    string
 	tokenFile string
 	cancel    bool
 }
+
+var eras = map[string]client.Era{"auto": client.EraAuto, "legacy": client.EraLegacy, "modern": client.EraModern}
 
 // errTimeout is the cause of a context that ended with --timeout.
 var errTimeout = errors.New("--timeout has passed")
@@ -55,6 +59,9 @@ func (a *app) commands() *cobra.Command {
 	flags.DurationVar(&a.timeout, "timeout", 0, "stop after that time, as Ctrl-C would")
 	flags.DurationVar(&a.headTimeout, "header-timeout", time.Minute,
 		"how long an answer may take to begin; servers that answer long calls in plain JSON need more; 0: no limit")
+
+	flags.StringVar(&a.era, "era", "auto", "the `generation` of the protocol: legacy (2025-11-25, polled streams), modern (2026-07-28, tasks),\n"+
+		"or auto: modern if the server has tasks there; resume goes by its token")
 
 	call := &cobra.Command{
 		Use:   "call URL TOOL",
@@ -116,7 +123,11 @@ func (a *app) config() (client.Config, error) {
 	if err != nil {
 		return client.Config{}, err
 	}
-	cfg := client.Config{HTTP: hc, Name: "rejoin", Version: version(), OnRequest: a.refuse, Logger: a.out.logger(), HeaderTimeout: a.headTimeout}
+	era, ok := eras[a.era]
+	if !ok {
+		return client.Config{}, fmt.Errorf("--era %q: it must be auto, legacy or modern", a.era)
+	}
+	cfg := client.Config{HTTP: hc, Era: era, Name: "rejoin", Version: version(), OnRequest: a.refuse, Logger: a.out.logger(), HeaderTimeout: a.headTimeout}
 	if a.headTimeout <= 0 {
 		cfg.HeaderTimeout = -1
 	}

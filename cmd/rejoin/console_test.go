@@ -25,6 +25,15 @@ func TestProgressOnATerminalIsOneLine(t *testing.T) {
 	require.Equal(t, "\r\x1b[K1/3\r\x1b[K2/3 a message that \r\x1b[Ksomething else\n\r\x1b[K3/3\r\x1b[K", w.String())
 }
 
+func TestWhyATaskHasFailedIsNoProgress(t *testing.T) {
+	var w bytes.Buffer
+	p := &printer{console: &console{w: &w, width: func() int { return 0 }}}
+	for _, status := range []string{"working", "input_required", "completed", "failed", "cancelled"} {
+		p.message(client.Message{Method: "notifications/tasks", Params: []byte(`{"status":"` + status + `","statusMessage":"x\u001b[2J"}`)})
+	}
+	require.Equal(t, strings.Repeat("progress x [2J\n", 3)+"rejoin: the task has ended (failed): x [2J\nrejoin: the task has ended (cancelled): x [2J\n", w.String())
+}
+
 func TestServersCannotSpeakToTheTerminal(t *testing.T) {
 	var w bytes.Buffer
 	c := &console{w: &w, width: func() int { return 0 }}

@@ -5,14 +5,20 @@
 //	rejoin resume TOKEN                                 continues a call that was left
 //	rejoin listen URL                                   prints the notifications that belong to no call
 //
+// # Two eras
+//
+// The legacy era of the protocol (up to 2025-11-25) has sessions and streams that are polled. The modern era (2026-07-28) has tasks that are
+// polled. With --era auto, the default, the command asks the server (server/discover) and takes the modern era if the server has tasks
+// there, or has no other era. --era legacy and --era modern leave no choice. resume takes the era from its token.
+//
 // # Leaving a call
 //
 // Ctrl-C (SIGINT, SIGTERM) or --timeout ends the command, but not the call: the call runs on at the server, and the command prints the
-// token that resume takes. With --cancel the call is cancelled instead. It is also cancelled if its server has given no event id: then
-// it could not be resumed. A second Ctrl-C kills the command.
+// token that resume takes. With --cancel the call is cancelled instead. It is also cancelled if its server has given no event id, and in the
+// modern era if the call is no task yet: then it could not be resumed. A second Ctrl-C kills the command.
 //
-// A token is the server's URL, "#", and the token of package client. It is a secret: it holds the session's id, with which any program can
-// act as this client. Other users may see a command line, so resume also takes "-", for stdin, and a file.
+// A token is the server's URL, "#", and the token of package client. It is a secret: it holds the session's or the task's id, with which any
+// program can act as this client. Other users may see a command line, so resume also takes "-", for stdin, and a file.
 //
 // --token-file FILE keeps the newest token in FILE, which only its owner may read. FILE is written, whole or not at all, after each
 // message has been printed, and removed when the call has ended. So if the command is killed, "rejoin resume --token-file FILE" continues
@@ -47,7 +53,7 @@
 //	trace +0.012 poll stream=2 id=5f2c1a9b
 //
 //	start     rejoin, go, os                        versions
-//	session   protocol                              a session has been opened
+//	session   protocol                              the server speaks that version
 //	post      stream, method                        a message is sent; no method: it is an answer
 //	poll      stream, id                            a stream is asked for, after the event of that id
 //	delete                                          the session is ended
@@ -57,9 +63,10 @@
 //	retry     stream, wait                          the server said when to come back
 //	close     stream, error                         a connection has ended; no error: it ended cleanly
 //	wait      stream, wait                          the next poll comes after that time
+//	task      stream, id, state                     the server said how the task of that id is
 //
-// stream is the id of the request that the stream belongs to. A line without it is about the session's own stream, or about none.
-// Waits are in seconds. Event ids are secrets: id is the beginning of the id's SHA-256, enough to see that two are the same;
-// --trace-ids writes whole ids. A value with a blank, a quote or a control character is quoted as in Go. New fields and kinds
-// may be added. A trace holds no arguments, results, headers or URLs, so it can be attached to a bug report.
+// stream is the id of the request that the stream belongs to; what is sent for a task has that of its call. A line without it is about the
+// session's own stream, or about none. Waits are in seconds. The ids of events and tasks are secrets: id is the beginning of the id's
+// SHA-256, enough to see that two are the same; --trace-ids writes whole ids. A value with a blank, a quote or a control character is quoted
+// as in Go. New fields and kinds may be added. A trace holds no arguments, results, headers or URLs, so it can be attached to a bug report.
 package main

@@ -13,7 +13,9 @@ import (
 )
 
 // own are the header fields that the client itself sets.
-var own = []string{"Accept", "Accept-Encoding", "Content-Length", "Content-Type", "Host", "Last-Event-Id", "Mcp-Protocol-Version", "Mcp-Session-Id"}
+var own = []string{
+	"Accept", "Accept-Encoding", "Content-Length", "Content-Type", "Host", "Last-Event-Id", "Mcp-Method", "Mcp-Name", "Mcp-Protocol-Version", "Mcp-Session-Id",
+}
 
 // withHeaders adds header fields to every request. They reach no other origin: package client does not follow such redirects.
 type withHeaders struct{ header http.Header }

@@ -77,6 +77,8 @@ func (p *printer) message(m client.Message) {
 		p.record(record{Type: "message", Method: m.Method, Params: m.Params})
 	case m.Method == "notifications/progress":
 		p.console.progress(progress(m.Params))
+	case m.Method == "notifications/tasks":
+		p.task(m.Params)
 	case m.Method == "notifications/message":
 		p.console.line(logged(m.Params))
 	default:
@@ -98,6 +100,20 @@ func progress(params json.RawMessage) string {
 		text += fmt.Sprintf("/%s (%.0f%%)", strconv.FormatFloat(v.Total, 'f', -1, 64), 100*v.Progress/v.Total)
 	}
 	return strings.TrimSpace(text + " " + v.Message)
+}
+
+// task prints what the server says of a task. Why one has failed or was cancelled is no progress.
+func (p *printer) task(params json.RawMessage) {
+	var v struct {
+		Status  string `json:"status"`
+		Message string `json:"statusMessage"`
+	}
+	_ = json.Unmarshal(params, &v) // package client has made it
+	if v.Status == "failed" || v.Status == "cancelled" {
+		p.console.line("rejoin: the task has ended (" + v.Status + "): " + v.Message)
+		return
+	}
+	p.console.progress(v.Message)
 }
 
 func logged(params json.RawMessage) string {

@@ -28,31 +28,40 @@ type server struct {
 
 	mu       sync.Mutex
 	requests []*http.Request // all that came
-	gate     chan struct{}   // a GET waits for it
-	refusal  int             // of a GET
+	gate     chan struct{}   // a poll waits for it
+	refusal  int             // of a poll
 	offers   string          // what the server takes for the client's capabilities; "": what it says
 }
 
 // opened is an app that tells which sessions there are.
 type opened struct {
-	rejoin.App
+	rejoin.ModernApp
 
 	sessions chan *rejoin.Session
 }
 
 func (o opened) Open(r *http.Request, s *rejoin.Session, state []byte) (rejoin.AppSession, error) {
 	o.sessions <- s
-	return o.App.Open(r, s, state)
+	return o.ModernApp.Open(r, s, state)
 }
 
+// serve starts a server of the legacy era, in which calls are polled.
 func serve(t *testing.T) *server {
+	t.Helper()
+	return serveEras(t, rejoin.EraLegacy)
+}
+
+func serveEras(t *testing.T, eras rejoin.Eras) *server {
 	t.Helper()
 	s := &server{t: t, steps: make(chan func(*rejoin.Handle)), ended: make(chan error, 1)}
 	info := rejoin.Info{Name: "test", Version: "1", Capabilities: map[string]any{"tools": struct{}{}}}
 	var err error
-	app := opened{rejoin.NewApp(info, s.answer), make(chan *rejoin.Session, 8)}
+	own := rejoin.NewApp(info, s.answer).(rejoin.ModernApp)
+	app := opened{own, make(chan *rejoin.Session, 8)}
 	s.opened = app.sessions
 	s.Server, err = rejoin.NewServer(app, rejoin.Config{
+		Eras:   eras,
+		Tasks:  rejoin.Tasks{PollInterval: 50 * time.Millisecond},
 		Policy: rejoin.Policy{StreamAfter: time.Hour}, // only what the tool says makes a stream: the trace is always the same
 	})
 	require.NoError(t, err)
@@ -68,10 +77,11 @@ func serve(t *testing.T) *server {
 		} else {
 			r.Body = io.NopCloser(bytes.NewReader(body))
 		}
-		if gate != nil && r.Method == http.MethodGet {
+		poll := r.Method == http.MethodGet || r.Header.Get("Mcp-Method") == "tasks/get"
+		if gate != nil && poll {
 			<-gate
 		}
-		if refusal != 0 && r.Method == http.MethodGet {
+		if refusal != 0 && poll {
 			http.Error(w, "no", refusal)
 			return
 		}
@@ -86,7 +96,7 @@ func serve(t *testing.T) *server {
 	return s
 }
 
-// hold keeps GETs waiting until open is called.
+// hold keeps polls waiting until open is called.
 func (s *server) hold() (open func()) {
 	gate := make(chan struct{})
 	s.mu.Lock()
@@ -97,7 +107,7 @@ func (s *server) hold() (open func()) {
 	return open
 }
 
-// refuse answers GETs with that status; 0: no more.
+// refuse answers polls with that status; 0: no more.
 func (s *server) refuse(status int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

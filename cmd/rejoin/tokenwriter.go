@@ -8,7 +8,7 @@ import (
 
 // tokenWriter writes the newest token of a call into a file. A token stands after the last message that was taken, so it may be written
 // only when that message has been printed: the loop that prints does it. Until the first message, tokens change with primers, for which
-// no loop runs: these are seen in the trace.
+// no loop runs: these are seen in the trace. So is the moment in which a call becomes a task: no message before that can come again.
 type tokenWriter struct {
 	app  *app
 	url  string
@@ -18,6 +18,7 @@ type tokenWriter struct {
 	call    *client.Call
 	stream  string // the call's stream, in traces
 	started bool   // a message has come: from now on only the loop writes
+	task    bool   // the call is a task
 	warned  bool
 }
 
@@ -45,6 +46,9 @@ func (w *tokenWriter) watch(next func(client.TraceEvent)) func(client.TraceEvent
 		case e.Kind == client.TraceMessage:
 			w.started = true
 		case e.Kind == client.TracePrimer && !w.started:
+			w.writeLocked()
+		case e.Kind == client.TraceTask && !w.task:
+			w.task = true
 			w.writeLocked()
 		}
 	}

@@ -39,6 +39,8 @@ func (t *tracer) event(e client.TraceEvent) {
 	switch e.Kind {
 	case client.TraceMessage:
 		fields = append(fields, field{"bytes", strconv.Itoa(e.Bytes)})
+	case client.TraceTask:
+		fields = append(fields, field{"state", e.State})
 	case client.TraceRetry, client.TraceWait:
 		fields = append(fields, field{"wait", seconds(e.Wait)})
 	}

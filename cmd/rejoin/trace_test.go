@@ -15,7 +15,7 @@ import (
 func TestTheTraceOfAPolledCall(t *testing.T) {
 	s := serve(t)
 	open := s.hold()
-	p := start(t, "call", s.url, "job", "--trace")
+	p := start(t, "call", s.url, "job", "--trace", "--era", "legacy")
 	s.progress(1)
 	s.do(func(h *rejoin.Handle) { require.NoError(t, h.CloseStream(20*time.Millisecond)) })
 	p.stderr.await(t, " poll ")

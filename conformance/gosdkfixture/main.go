@@ -1,5 +1,5 @@
 // The fixture is a server for the MCP conformance suite, written with the official Go SDK, in one process and on one URL: each tool, resource
-// and prompt that the suite's server scenarios of 2025-11-25 and 2026-07-28 need. Package program runs it.
+// and prompt that the suite's server scenarios of 2025-11-25, of 2026-07-28 and of tasks need. Package program runs it.
 package main
 
 import (
@@ -8,13 +8,12 @@ import (
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
-	"github.com/rejoin-mcp/rejoin"
 	"github.com/rejoin-mcp/rejoin/bridge/gosdk"
 	"github.com/rejoin-mcp/rejoin/conformance/internal/program"
 	"github.com/rejoin-mcp/rejoin/conformance/internal/sample"
 )
 
-func main() { program.Main(gosdk.New(newServer()), rejoin.EraBoth) }
+func main() { program.Main(gosdk.New(newServer())) }
 
 func newServer() *mcp.Server {
 	s := mcp.NewServer(&mcp.Implementation{Name: "rejoin-conformance-gosdk", Version: "1.0.0"}, &mcp.ServerOptions{

@@ -80,6 +80,15 @@ var tools = []tool{
 	{"test_input_required_result_multi_round", "Asks twice.", "", askTwice},
 	{"test_input_required_result_tampered_state", "Refuses a state that it did not make.", "", askConfirmation},
 	{"test_input_required_result_capabilities", "Asks for no more than the client can do.", "", askCapable},
+
+	// Those that take long.
+	{"greet", "Greets.", oneString("name"), greet},
+	{"slow_compute", "Works for some seconds.", string(sample.SchemaCompute), slowCompute},
+	{"failing_job", "Works, and fails.", "", failingJob},
+	{"protocol_error_job", "Works, and ends with a JSON-RPC error.", "", protocolErrorJob},
+	{"confirm_delete", "Works, and asks for a confirmation.", oneString("filename"), confirmDelete},
+	{"multi_input", "Works, and asks two questions.", "", multiInput},
+	{"test_tool_with_task", "Asks for the user's name, and works.", "", nameThenWork},
 }
 
 // stringArgument returns the only argument of some tools.

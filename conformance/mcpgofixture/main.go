@@ -1,6 +1,6 @@
 // The fixture is a server for the MCP conformance suite, written with mcp-go, in one process and on one URL: each tool, resource and prompt
-// that the suite's server scenarios of 2025-11-25 and 2026-07-28 need. expected-failures.yml lists what mcp-go cannot do. Package program runs
-// it.
+// that the suite's server scenarios of 2025-11-25, of 2026-07-28 and of tasks need. expected-failures.yml lists what mcp-go cannot do. Package
+// program runs it.
 package main
 
 import (
@@ -10,13 +10,12 @@ import (
 	"github.com/mark3labs/mcp-go/mcp"
 	"github.com/mark3labs/mcp-go/server"
 
-	"github.com/rejoin-mcp/rejoin"
 	"github.com/rejoin-mcp/rejoin/bridge/mcpgo"
 	"github.com/rejoin-mcp/rejoin/conformance/internal/program"
 	"github.com/rejoin-mcp/rejoin/conformance/internal/sample"
 )
 
-func main() { program.Main(mcpgo.New(newServer()), rejoin.EraBoth) }
+func main() { program.Main(mcpgo.New(newServer())) }
 
 func newServer() *server.MCPServer {
 	s := server.NewMCPServer("rejoin-conformance-mcpgo", "1.0.0",

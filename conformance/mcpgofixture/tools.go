@@ -69,6 +69,15 @@ func (f *fixture) tools() []tool {
 		{"test_input_required_result_capabilities", "Asks for no more than the client can do.", "", askCapable},
 		{"test_trigger_tool_change", "Tells that the tools have changed.", "", f.changeTools},
 		{"test_trigger_prompt_change", "Tells that the prompts have changed.", "", f.changePrompts},
+
+		// Those that take long.
+		{"greet", "Greets.", oneString("name"), greet},
+		{"slow_compute", "Works for some seconds.", string(sample.SchemaCompute), slowCompute},
+		{"failing_job", "Works, and fails.", "", failingJob},
+		{"protocol_error_job", "Works, and ends with a JSON-RPC error.", "", protocolErrorJob},
+		{"confirm_delete", "Works, and asks for a confirmation.", oneString("filename"), confirmDelete},
+		{"multi_input", "Works, and asks two questions.", "", multiInput},
+		{"test_tool_with_task", "Asks for the user's name, and works.", "", nameThenWork},
 	}
 }
 

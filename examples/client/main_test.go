@@ -65,7 +65,7 @@ func serve(t *testing.T, tool func(ctx context.Context, h *rejoin.Handle) (any, 
 	info := rejoin.Info{Name: "site", Version: "1", Capabilities: map[string]any{"tools": struct{}{}}}
 	srv, err := rejoin.NewServer(rejoin.NewApp(info, func(ctx context.Context, _ *rejoin.Request) (any, error) {
 		return tool(ctx, rejoin.HandleFromContext(ctx))
-	}), rejoin.Config{Principal: func(*http.Request) string { return "me" }})
+	}), rejoin.Config{Eras: rejoin.EraLegacy, Principal: func(*http.Request) string { return "me" }})
 	require.NoError(t, err)
 	mux := http.NewServeMux()
 	mux.HandleFunc("POST /token", s.token)
@@ -91,7 +91,7 @@ func TestALongCallOutlivesItsAccessTokens(t *testing.T) {
 	var out bytes.Buffer
 	require.NoError(t, call(t.Context(), &s.auth, s.url, "slow", &out))
 	require.Equal(t, "notifications/progress {\"progressToken\":1,\"progress\":1,\"total\":2}\n"+done, out.String())
-	require.Equal(t, []string{"POST", "POST", "POST", "GET", "DELETE"}, s.verbs)
+	require.Equal(t, []string{"POST", "POST", "POST", "POST", "GET", "DELETE"}, s.verbs, "the first asks what the server speaks")
 	require.Equal(t, len(s.verbs), s.issued)
 }
 

@@ -44,12 +44,15 @@ func start(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	return show.Run(ctx, args, stdout, stderr, mount, others)
 }
 
-// On each router the call outlives its connections.
+// On each router the call outlives its connections, in either era.
 func TestOnEachRouter(t *testing.T) {
 	for _, router := range append([]string{show.Default}, others.Names...) {
 		var stdout, stderr bytes.Buffer
 		require.Zero(t, start(t.Context(), []string{"-router", router}, &stdout, &stderr), "%s: %s", router, &stderr)
 		require.Contains(t, stdout.String(), "11 messages over 4 connections: each came once, in order.", router)
+		stdout.Reset()
+		require.Zero(t, start(t.Context(), []string{"-router", router, "-era", "modern"}, &stdout, &stderr), "%s: %s", router, &stderr)
+		require.Contains(t, stdout.String(), "polls of its task: the last one had the result.", router)
 		require.Empty(t, stderr.String(), router)
 	}
 }

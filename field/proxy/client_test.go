@@ -26,7 +26,7 @@ type user interface {
 // users are the kinds of client. told gets log messages that come outside of calls.
 var users = map[string]func(t *testing.T, n *nginx, told func(message string)) user{
 	"package client": func(t *testing.T, n *nginx, told func(string)) user { return connect(t, n, told) },
-	"go-sdk":         connectGoSDK,
+	"go-sdk":         connectGoSDK(""),
 }
 
 // packageClient is a session of package client with a record of its trace.
@@ -39,7 +39,7 @@ func connect(t *testing.T, n *nginx, told func(string)) packageClient {
 	t.Helper()
 	wire := &record{changed: make(chan struct{})}
 	cfg := client.Config{
-		HTTP: n.Client, Trace: wire.add, Backoff: 20 * time.Millisecond, Attempts: 1000, Logger: slog.New(slog.DiscardHandler),
+		HTTP: n.Client, Era: client.EraLegacy, Trace: wire.add, Backoff: 20 * time.Millisecond, Attempts: 1000, Logger: slog.New(slog.DiscardHandler),
 	}
 	if told != nil {
 		cfg.OnNotification = func(_ string, params json.RawMessage) {
@@ -79,7 +79,12 @@ type goSDKClient struct {
 	heard *messageTarget
 }
 
-func connectGoSDK(t *testing.T, n *nginx, told func(string)) user {
+// connectGoSDK connects with a version; "": the newest, if the server does not direct the client to another.
+func connectGoSDK(version string) func(t *testing.T, n *nginx, told func(string)) user {
+	return func(t *testing.T, n *nginx, told func(string)) user { return enterGoSDK(t, n, version, told) }
+}
+
+func enterGoSDK(t *testing.T, n *nginx, version string, told func(string)) user {
 	t.Helper()
 	heard := &messageTarget{}
 	c := mcp.NewClient(&mcp.Implementation{Name: "test", Version: "1"}, &mcp.ClientOptions{
@@ -90,7 +95,8 @@ func connectGoSDK(t *testing.T, n *nginx, told func(string)) user {
 			}
 		},
 	})
-	s, err := c.Connect(deadline(t), &mcp.StreamableClientTransport{Endpoint: n.URL, HTTPClient: n.Client}, nil)
+	transport := &mcp.StreamableClientTransport{Endpoint: n.URL, HTTPClient: n.Client}
+	s, err := c.Connect(deadline(t), transport, &mcp.ClientSessionOptions{ProtocolVersion: version})
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, s.Close()) })
 	return goSDKClient{s, heard}

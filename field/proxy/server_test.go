@@ -44,7 +44,9 @@ func own(w work) rejoin.App {
 	})
 }
 
-func goSDK(w work) rejoin.App {
+func goSDK(w work) rejoin.App { return gosdk.New(goSDKServer(w)) }
+
+func goSDKServer(w work) *mcp.Server {
 	s := mcp.NewServer(&mcp.Implementation{Name: "test", Version: "1"}, nil)
 	s.AddTool(&mcp.Tool{Name: "work", InputSchema: map[string]any{"type": "object"}},
 		func(ctx context.Context, r *mcp.CallToolRequest) (*mcp.CallToolResult, error) {
@@ -57,10 +59,12 @@ func goSDK(w work) rejoin.App {
 			})
 			return &mcp.CallToolResult{Content: []mcp.Content{&mcp.TextContent{Text: text}}}, err
 		})
-	return gosdk.New(s)
+	return s
 }
 
-func mcpGo(w work) rejoin.App {
+func mcpGo(w work) rejoin.App { return mcpgo.New(mcpGoServer(w)) }
+
+func mcpGoServer(w work) *server.MCPServer {
 	s := server.NewMCPServer("test", "1")
 	s.AddTool(mcpgolib.NewTool("work"), func(ctx context.Context, r mcpgolib.CallToolRequest) (*mcpgolib.CallToolResult, error) {
 		done := 0.0
@@ -72,7 +76,16 @@ func mcpGo(w work) rejoin.App {
 		})
 		return mcpgolib.NewToolResultText(text), err
 	})
-	return mcpgo.New(s)
+	return s
+}
+
+// ownHandlers are the SDKs without rejoin: the HTTP handlers that they have themselves.
+var ownHandlers = map[string]func(w work, modern bool) http.Handler{
+	"go-sdk": func(w work, modern bool) http.Handler {
+		s := goSDKServer(w)
+		return mcp.NewStreamableHTTPHandler(func(*http.Request) *mcp.Server { return s }, &mcp.StreamableHTTPOptions{Stateless: modern})
+	},
+	"mcp-go": func(w work, _ bool) http.Handler { return server.NewStreamableHTTPServer(mcpGoServer(w)) },
 }
 
 // hold waits until the test closes a channel or sends on it.
@@ -93,8 +106,15 @@ func serve(t *testing.T, app rejoin.App, cfg rejoin.Config) (*rejoin.Server, str
 	require.NoError(t, err)
 	mux := http.NewServeMux()
 	stdadapter.Register(mux, "/mcp", srv)
-	hs := httptest.NewServer(mux)
-	t.Cleanup(hs.Close)
+	address := listen(t, mux)
 	t.Cleanup(srv.Close)
-	return srv, hs.Listener.Addr().String()
+	return srv, address
+}
+
+// listen serves a handler and returns its address.
+func listen(t *testing.T, h http.Handler) string {
+	t.Helper()
+	hs := httptest.NewServer(h)
+	t.Cleanup(hs.Close)
+	return hs.Listener.Addr().String()
 }

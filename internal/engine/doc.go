@@ -7,4 +7,6 @@
 // call, network write or code of the app runs under the lock.
 //
 // The way of a message to its client is in send.go, the way of a connection in conn.go and reader.go.
+//
+// A [Task] is driven in the same way: it has a lock and a machine of its own, and a log with one event. It belongs to no session, but to [Tasks].
 package engine

@@ -12,34 +12,37 @@ import (
 type Task struct {
 	tasks     *Tasks
 	host      TaskHost
+	call      TaskCall // nil: the task has ended, and keeps nothing of its call
 	id        string
 	principal string
-	created   time.Time
-	log       eventstore.Log // keeps the response of the call, its only event
 
 	mu        sync.Mutex
 	m         core.Task
-	outs      []core.TaskOut // scratch
 	timer     *time.Timer
-	armed     time.Duration // when it fires, in the task's life; 0: it does not
-	questions map[string]*TaskQuestion
-	answers   map[string][]byte // to the questions of the current round
-	response  []byte            // of the call, where the store does not have it; nil: the store has it, or there is none
+	armed     time.Time                    // when it fires; zero: it does not
+	questions map[string]*TaskQuestion     // the same as in m
+	answers   map[uint32]map[string][]byte // by round: those of rounds that are not complete
+	log       eventstore.Log               // that was given the response of the call, its only event; nil: none was
+	response  []byte                       // of the call, where the store does not have it; nil: the store has it, or there is none
 	watchers  map[*TaskWatcher]struct{}
 	dropped   bool
 }
 
-// TaskHost is the call behind a task, as the task sees it. Its methods are called without a lock, from any goroutine, but Failure under the
-// task's lock.
+// TaskHost is what a task needs of the server around it.
 type TaskHost interface {
+	// Failure is the JSON-RPC error response that takes the place of the response. It is called under the task's lock.
+	Failure(why core.Reason) []byte
+	// Report tells what an operator should know. It is called without a lock, from any goroutine.
+	Report(e Event)
+}
+
+// TaskCall is the call behind a task, which the task lets go when it ends. Its methods are called without a lock, from any goroutine.
+type TaskCall interface {
 	// Cancel ends the call.
 	Cancel(why core.Reason)
-	// Resume goes on with a call that has asked. answers are those to all questions of the round, by key.
+	// Resume goes on with a call that has asked. answers are those to all questions of the round, by key. It may come after a Cancel that
+	// crosses it.
 	Resume(answers map[string][]byte)
-	// Failure is the JSON-RPC error response that takes the place of the response.
-	Failure(why core.Reason) []byte
-	// Report tells what an operator should know.
-	Report(e Event)
 }
 
 // TaskQuestion is a question to the client.
@@ -47,8 +50,8 @@ type TaskQuestion struct {
 	Key     string // never used twice in a task
 	Request []byte // its method and params, a JSON object
 	Round   uint32 // as in core.TaskQuestion
-	// Answer gets the client's answer, or nil and why there is none. It must not wait, and is not called after Withdraw. Nil where
-	// Round is not 0.
+	// Answer gets the client's answer, or nil and why there is none: once, unless the question is withdrawn. An answer that crosses the
+	// Withdraw may still come. It must not wait. It is called without a lock, from any goroutine. Nil where Round is not 0.
 	Answer func(result []byte, why core.Reason)
 }
 
@@ -66,12 +69,14 @@ func (t *Task) ID() string { return t.id }
 
 // taskPass is what a step leaves to do without the lock.
 type taskPass struct {
+	call    TaskCall
 	taken   []taken
-	resume  map[string][]byte
+	resume  []map[string][]byte // of each round that is complete now
 	cancel  core.Reason
 	orphans []*TaskQuestion // no answer comes to them any more
 	why     core.Reason     // no answer comes
 	drop    bool
+	stored  bool // and the store has been given a response
 }
 
 // taken is a question whose answer has come.
@@ -80,46 +85,57 @@ type taken struct {
 	result   []byte
 }
 
-// do takes one step and does what it asks for. results are those of a TaskAnswer, by key.
-func (t *Task) do(in core.TaskIn, results map[string][]byte) {
+// do takes one step and does what it asks for.
+func (t *Task) do(in core.TaskIn) {
 	var p taskPass
 	t.mu.Lock()
-	t.step(&in, results, &p)
+	t.step(&in, nil, &p)
 	t.mu.Unlock()
 	t.finish(&p)
 }
 
-// step feeds the machine. Under the lock.
+// step feeds the machine. results are those of a TaskAnswer, by key. Under the lock.
 func (t *Task) step(in *core.TaskIn, results map[string][]byte, p *taskPass) {
 	now := time.Now()
 	before := t.standing()
-	t.outs = t.m.Step(now, in, t.outs[:0])
-	for i := range t.outs {
-		t.obey(&t.outs[i], results, p)
+	p.call = t.call
+	var scratch [4]core.TaskOut // not kept: most tasks do nothing for most of the time
+	outs := t.m.Step(now, in, scratch[:0])
+	for i := range outs {
+		t.obey(&outs[i], results, p)
 	}
 	t.tasks.count(before, t.standing())
+	if t.m.Status().Final() {
+		t.call = nil
+	}
+	if len(t.questions) == 0 {
+		t.questions = nil // an empty map takes as much as one with some questions
+	}
+	if len(t.answers) == 0 {
+		t.answers = nil
+	}
 	if at := t.m.Deadline(); !at.IsZero() {
-		t.arm(at.Sub(t.created), now.Sub(t.created))
+		t.arm(at, now)
 	}
 }
 
 // arm sets the timer if it must fire sooner than it is set to. It often fires too early; setting it at each step would cost more.
-func (t *Task) arm(due, now time.Duration) {
-	if t.armed != 0 && due >= t.armed {
+func (t *Task) arm(due, now time.Time) {
+	if !t.armed.IsZero() && !due.Before(t.armed) {
 		return
 	}
 	t.armed = due
 	if t.timer == nil {
-		t.timer = time.AfterFunc(due-now, t.tick)
+		t.timer = time.AfterFunc(due.Sub(now), t.tick)
 		return
 	}
-	t.timer.Reset(due - now)
+	t.timer.Reset(due.Sub(now))
 }
 
 func (t *Task) tick() {
 	var p taskPass
 	t.mu.Lock()
-	t.armed = 0
+	t.armed = time.Time{}
 	t.step(&core.TaskIn{Op: core.TaskTick}, nil, &p)
 	t.mu.Unlock()
 	t.finish(&p)
@@ -140,19 +156,23 @@ func (t *Task) obey(o *core.TaskOut, results map[string][]byte, p *taskPass) {
 			return
 		}
 		if t.answers == nil {
-			t.answers = make(map[string][]byte)
+			t.answers = make(map[uint32]map[string][]byte)
 		}
-		t.answers[o.Key] = results[o.Key]
+		if t.answers[o.Round] == nil {
+			t.answers[o.Round] = make(map[string][]byte)
+		}
+		t.answers[o.Round][o.Key] = results[o.Key]
 	case core.ResumeTask:
-		p.resume, t.answers = t.answers, nil
+		p.resume = append(p.resume, t.answers[o.Round])
+		delete(t.answers, o.Round)
 	case core.EndCall:
 		p.cancel = o.Reason
 		t.orphan(o.Reason, p)
 	case core.FailTask:
 		t.response = t.host.Failure(o.Reason)
 	case core.DropTask:
-		t.dropped, p.drop = true, true
-		t.watchers = nil
+		t.dropped, p.drop, p.stored = true, true, t.log != nil
+		t.watchers, t.log, t.response = nil, nil, nil
 		if t.timer != nil {
 			t.timer.Stop()
 		}
@@ -162,7 +182,7 @@ func (t *Task) obey(o *core.TaskOut, results map[string][]byte, p *taskPass) {
 // finish does what a step has left. Without the lock.
 func (t *Task) finish(p *taskPass) {
 	if p.cancel != core.NoReason {
-		t.host.Cancel(p.cancel)
+		p.call.Cancel(p.cancel)
 	}
 	for _, a := range p.taken {
 		a.question.Answer(a.result, core.NoReason)
@@ -170,19 +190,21 @@ func (t *Task) finish(p *taskPass) {
 	for _, q := range p.orphans {
 		q.Answer(nil, p.why)
 	}
-	if p.resume != nil {
-		t.host.Resume(p.resume)
+	for _, answers := range p.resume {
+		p.call.Resume(answers)
 	}
 	if p.drop {
 		t.tasks.remove(t)
+	}
+	if p.stored {
 		t.tasks.engine.aside(t.dropLog)
 	}
 }
 
 // Note shows the client what the call says of its progress.
-func (t *Task) Note(message string) { t.do(core.TaskIn{Op: core.TaskNote, Message: message}, nil) }
+func (t *Task) Note(message string) { t.do(core.TaskIn{Op: core.TaskNote, Message: message}) }
 
-// Ask asks the client. It reports whether the task goes on; otherwise no answer comes.
+// Ask asks the client. It reports whether the task goes on; otherwise no answer comes. A question that is asked already is not asked again.
 func (t *Task) Ask(questions []*TaskQuestion) bool {
 	in := core.TaskIn{Op: core.TaskAsk, Questions: make([]core.TaskQuestion, len(questions))}
 	for i, q := range questions {
@@ -196,7 +218,9 @@ func (t *Task) Ask(questions []*TaskQuestion) bool {
 			t.questions = make(map[string]*TaskQuestion, len(questions))
 		}
 		for _, q := range questions {
-			t.questions[q.Key] = q
+			if t.questions[q.Key] == nil {
+				t.questions[q.Key] = q
+			}
 		}
 		t.step(&in, nil, &p)
 	}
@@ -205,7 +229,7 @@ func (t *Task) Ask(questions []*TaskQuestion) bool {
 	return open
 }
 
-// Withdraw takes a question back.
+// Withdraw takes a question back. It is for questions of round 0.
 func (t *Task) Withdraw(key string) {
 	var p taskPass
 	t.mu.Lock()
@@ -217,32 +241,44 @@ func (t *Task) Withdraw(key string) {
 
 // Answer is the client's answers, by key. Those to what is not asked have no effect.
 func (t *Task) Answer(results map[string][]byte) {
-	in := core.TaskIn{Op: core.TaskAnswer, Keys: make([]string, 0, len(results))}
-	for key := range results {
-		in.Keys = append(in.Keys, key)
+	in := core.TaskIn{Op: core.TaskAnswer}
+	var p taskPass
+	t.mu.Lock()
+	for key := range t.questions { // not of results: a client may send any number
+		if _, answered := results[key]; answered {
+			in.Keys = append(in.Keys, key)
+		}
 	}
-	t.do(in, results)
+	t.step(&in, results, &p)
+	t.mu.Unlock()
+	t.finish(&p)
 }
 
 // End is the response of the call: a result if status is core.TaskCompleted, an error if it is core.TaskFailed. message is shown if it is not
 // empty. It returns when the response can be read.
 func (t *Task) End(status core.TaskStatus, message string, response []byte) {
-	t.mu.Lock()
-	open := !t.dropped && !t.m.Status().Final()
-	t.mu.Unlock()
-	if !open {
+	if t.Final() {
 		return
 	}
-	kept := t.record(response)
+	log, kept := t.record(response)
 	var p taskPass
 	t.mu.Lock()
-	if !t.m.Status().Final() && !kept {
+	late, dropped := t.m.Status().Final(), t.dropped // meanwhile
+	if dropped {
+		p.stored = log != nil // nothing else deletes the response
+	} else {
+		t.log = log // also if that failed: the store may have the response all the same
+	}
+	if !late && !kept {
 		t.response = response
 	}
 	t.step(&core.TaskIn{Op: core.TaskEnd, Status: status, Message: message}, nil, &p)
 	t.orphan(core.Ended, &p) // the call has asked and not waited
 	t.mu.Unlock()
 	t.finish(&p)
+	if late && kept && !dropped {
+		t.mark(log) // nobody reads it
+	}
 }
 
 // orphan gives up what the call has asked. Under the lock.
@@ -256,24 +292,24 @@ func (t *Task) orphan(why core.Reason, p *taskPass) {
 }
 
 // Cancel is the client's cancellation.
-func (t *Task) Cancel() { t.do(core.TaskIn{Op: core.TaskCancel}, nil) }
+func (t *Task) Cancel() { t.do(core.TaskIn{Op: core.TaskCancel}) }
 
 // Stop ends the task, because the server ends.
-func (t *Task) Stop() { t.do(core.TaskIn{Op: core.TaskStop}, nil) }
+func (t *Task) Stop() { t.do(core.TaskIn{Op: core.TaskStop}) }
 
 // View is what the client sees now, which has asked. core.Unknown: the task is not kept any more. core.StoreFailed: the store failed to return
 // the response; it may do so later.
 func (t *Task) View() (v TaskView, why core.Reason) {
-	t.do(core.TaskIn{Op: core.TaskSeen}, nil)
+	t.do(core.TaskIn{Op: core.TaskSeen})
 	for {
-		v, stored, ok := t.look()
+		v, log, ok := t.look()
 		switch {
 		case !ok:
 			return v, core.Unknown
-		case !stored:
+		case log == nil:
 			return v, core.NoReason
 		}
-		response, lost, err := t.load()
+		response, lost, err := t.load(log)
 		switch {
 		case err != nil:
 			return v, core.StoreFailed
@@ -281,29 +317,33 @@ func (t *Task) View() (v TaskView, why core.Reason) {
 			v.Response = response
 			return v, core.NoReason
 		}
-		t.do(core.TaskIn{Op: core.TaskLost, Reason: lost}, nil) // which puts an error in its place
+		t.do(core.TaskIn{Op: core.TaskLost, Reason: lost}) // which puts an error in its place
 	}
 }
 
-// look is View without the response if the store has it.
-func (t *Task) look() (v TaskView, stored, ok bool) {
+// look is View without the response if a log has it.
+func (t *Task) look() (v TaskView, log eventstore.Log, ok bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.dropped {
-		return v, false, false
+		return v, nil, false
 	}
 	v = TaskView{TaskInfo: t.m.Info(time.Now()), ID: t.id, Response: t.response}
 	for _, waiting := range v.Waiting {
 		v.Questions = append(v.Questions, *t.questions[waiting.Key])
 	}
-	stored = t.response == nil && (v.Status == core.TaskCompleted || v.Status == core.TaskFailed)
-	return v, stored, true
+	if t.response == nil && (v.Status == core.TaskCompleted || v.Status == core.TaskFailed) {
+		log = t.log
+	}
+	return v, log, true
 }
 
 // Fetched says that the client was given what a View of an ended task showed.
 func (t *Task) Fetched() {
-	t.markFetched()
-	t.do(core.TaskIn{Op: core.TaskFetched}, nil)
+	t.do(core.TaskIn{Op: core.TaskFetched})
+	if _, log, _ := t.look(); log != nil {
+		t.mark(log)
+	}
 }
 
 // Final reports whether the task has ended.
@@ -314,22 +354,20 @@ func (t *Task) Final() bool {
 }
 
 // Discard forgets a task whose client was not told of it, and ends its call.
-func (t *Task) Discard() { t.do(core.TaskIn{Op: core.TaskDiscard}, nil) }
+func (t *Task) Discard() { t.do(core.TaskIn{Op: core.TaskDiscard}) }
 
 // Adjust changes how the task behaves, as core.TaskAdjust.
-func (t *Task) Adjust(cfg core.TaskConfig) { t.do(core.TaskIn{Op: core.TaskAdjust, Config: cfg}, nil) }
+func (t *Task) Adjust(cfg core.TaskConfig) { t.do(core.TaskIn{Op: core.TaskAdjust, Config: cfg}) }
 
 // standing is how a task counts for a drain.
 func (t *Task) standing() standing {
 	switch {
 	case t.dropped:
-		return standing{}
+		return standingNone
 	case !t.m.Status().Final():
-		return standing{running: 1}
+		return standingRunning
 	case !t.m.Fetched():
-		return standing{unfetched: 1}
+		return standingUnfetched
 	}
-	return standing{}
+	return standingNone
 }
-
-type standing struct{ running, unfetched int64 }

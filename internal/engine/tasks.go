@@ -2,6 +2,7 @@ package engine
 
 import (
 	"crypto/rand"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -11,40 +12,52 @@ import (
 
 // Tasks are the tasks of a server. Safe for concurrent use.
 type Tasks struct {
-	engine             *Engine
-	max, share         int
-	running, unfetched atomic.Int64
+	engine     *Engine
+	max, share int
+	standings  atomic.Int64 // the sum of all; one number, so that a task that ends is never seen as neither running nor unfetched
 
-	mu   sync.RWMutex
-	over bool // Stop was called
-	byID map[string]*Task
-	held map[string]int // how many each principal has
+	mu      sync.RWMutex
+	byID    map[string]*Task
+	held    map[string]int // how many each principal has
+	stopped bool
 }
+
+// standing is how a task counts for a drain.
+type standing int64
+
+const (
+	standingNone      standing = 0
+	standingUnfetched standing = 1
+	standingRunning   standing = 1 << 32
+)
 
 // NewTasks makes the tasks of a server: at most limit, and at most share of one principal. Not positive: no limit.
 func (e *Engine) NewTasks(limit, share int) *Tasks {
 	return &Tasks{engine: e, max: limit, share: share, byID: map[string]*Task{}, held: map[string]int{}}
 }
 
-// Start makes a task. Nil: there are as many as there may be (full), or Stop was called. The task can be found at once; the client is to be told of it, or Discard called.
-func (ts *Tasks) Start(host TaskHost, principal string, cfg core.TaskConfig) (t *Task, full bool) {
-	t = &Task{tasks: ts, host: host, id: ts.engine.cfg.Node + "." + rand.Text(), principal: principal, created: time.Now()}
-	t.m = core.NewTask(cfg, t.created)
-	t.log = t.logOf()
-	ts.mu.Lock()
-	full = ts.max > 0 && len(ts.byID) >= ts.max || ts.share > 0 && ts.held[principal] >= ts.share
-	refused := full || ts.over
-	if !refused {
-		ts.byID[t.id] = t
-		ts.held[principal]++
+// Start makes a task. Nil: there are as many as there may be, or Stop was called. The task can be found at once; the client is to be told of
+// it, or Discard called.
+func (ts *Tasks) Start(host TaskHost, call TaskCall, principal string, cfg core.TaskConfig) *Task {
+	t := &Task{tasks: ts, host: host, call: call, id: ts.engine.cfg.Node + "." + rand.Text(), principal: principal, m: core.NewTask(cfg, time.Now())}
+	if !ts.add(t) {
+		return nil
 	}
-	ts.mu.Unlock()
-	if refused {
-		return nil, full
-	}
-	ts.count(standing{}, standing{running: 1})
 	t.tick() // sets the timer
-	return t, false
+	return t
+}
+
+// add reports whether there is room for the task.
+func (ts *Tasks) add(t *Task) bool {
+	ts.mu.Lock()
+	defer ts.mu.Unlock()
+	if ts.stopped || ts.max > 0 && len(ts.byID) >= ts.max || ts.share > 0 && ts.held[t.principal] >= ts.share {
+		return false
+	}
+	ts.byID[t.id] = t
+	ts.held[t.principal]++
+	ts.count(standingNone, standingRunning) // before Stop can see it
+	return true
 }
 
 // Find returns the task with that id if it belongs to the principal, else nil.
@@ -62,13 +75,14 @@ func (ts *Tasks) Find(id, principal string) *Task {
 func (ts *Tasks) Count() (running, unfetched, kept int) {
 	ts.mu.RLock()
 	defer ts.mu.RUnlock()
-	return int(ts.running.Load()), int(ts.unfetched.Load()), len(ts.byID)
+	sum := ts.standings.Load()
+	return int(sum / int64(standingRunning)), int(sum % int64(standingRunning)), len(ts.byID)
 }
 
-// Stop ends all tasks, because the server ends, and none is made any more. What has ended can still be fetched.
+// Stop ends all tasks, because the server ends, and lets none start. What has ended can still be fetched.
 func (ts *Tasks) Stop() {
 	ts.mu.Lock()
-	ts.over = true
+	ts.stopped = true
 	all := make([]*Task, 0, len(ts.byID))
 	for _, t := range ts.byID {
 		all = append(all, t)
@@ -91,13 +105,12 @@ func (ts *Tasks) remove(t *Task) {
 	}
 }
 
-// count notes how a task counts for a drain.
+// count notes a change of how a task counts for a drain.
 func (ts *Tasks) count(from, to standing) {
 	if from == to {
 		return
 	}
-	ts.running.Add(to.running - from.running)
-	ts.unfetched.Add(to.unfetched - from.unfetched)
+	ts.standings.Add(int64(to - from))
 	ts.engine.Notify()
 }
 
@@ -115,31 +128,43 @@ func NewTaskWatcher() *TaskWatcher {
 	return &TaskWatcher{wake: make(chan struct{}, 1), listed: map[*Task]bool{}}
 }
 
-// Watch makes the watcher collect the changes of a task, beginning with the present state. Stop ends it.
+// Watch makes the watcher collect the changes of a task, beginning with the present state, until Stop. It has no effect on a task that is not
+// kept any more. To watch a task twice is to watch it once.
 func (w *TaskWatcher) Watch(t *Task) {
+	var p taskPass
 	t.mu.Lock()
-	watches := !t.dropped
-	if watches {
+	if _, watched := t.watchers[w]; !watched && !t.dropped {
 		if t.watchers == nil {
 			t.watchers = map[*TaskWatcher]struct{}{}
 		}
 		t.watchers[w] = struct{}{}
-	}
-	t.mu.Unlock()
-	if watches {
-		t.do(core.TaskIn{Op: core.TaskListen}, nil)
+		t.step(&core.TaskIn{Op: core.TaskListen}, nil, &p)
 		w.note(t)
 	}
+	t.mu.Unlock()
+	t.finish(&p)
 }
 
-// Stop ends a Watch.
+// Stop ends a Watch. Next does not return the task any more.
 func (w *TaskWatcher) Stop(t *Task) {
+	var p taskPass
 	t.mu.Lock()
-	_, watched := t.watchers[w]
-	delete(t.watchers, w)
+	if _, watched := t.watchers[w]; watched {
+		delete(t.watchers, w)
+		t.step(&core.TaskIn{Op: core.TaskUnlisten}, nil, &p)
+	}
+	w.forget(t)
 	t.mu.Unlock()
-	if watched {
-		t.do(core.TaskIn{Op: core.TaskUnlisten}, nil)
+	t.finish(&p)
+}
+
+// forget takes a task off the list.
+func (w *TaskWatcher) forget(t *Task) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.listed[t] {
+		delete(w.listed, t)
+		w.changed = slices.DeleteFunc(w.changed, func(c *Task) bool { return c == t })
 	}
 }
 
@@ -163,7 +188,7 @@ func (w *TaskWatcher) note(t *Task) {
 // Changed receives when Next may have something.
 func (w *TaskWatcher) Changed() <-chan struct{} { return w.wake }
 
-// Next returns a task that has changed since Next last returned it; nil: none has.
+// Next returns a task that has changed since Next last returned it; nil: none has. A task may not be kept any more when Next returns it.
 func (w *TaskWatcher) Next() *Task {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -171,6 +196,7 @@ func (w *TaskWatcher) Next() *Task {
 		return nil
 	}
 	t := w.changed[0]
+	w.changed[0] = nil // the array may stay for long
 	w.changed = w.changed[1:]
 	delete(w.listed, t)
 	return t

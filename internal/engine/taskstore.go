@@ -8,39 +8,43 @@ import (
 	"github.com/rejoin-mcp/rejoin/internal/safe"
 )
 
-// This file has the calls of the event store for tasks. Each task has a log with one event: the response of its call. None is made under the
-// lock, but logOf, which does no I/O; and each catches a panic.
+// This file has the calls of the event store for tasks. A task has a log from the end of its call, with one event: the response. No call is made
+// under the lock, and each catches a panic.
 
 // key names the log of a task. Its name is the id, which no session has.
 func (t *Task) key() eventstore.Key {
 	return eventstore.Key{Session: t.id, Stream: "task", Principal: t.principal}
 }
 
+// logOf asks the store for the log; nil: it has panicked.
 func (t *Task) logOf() (log eventstore.Log) {
-	store := t.tasks.engine.cfg.Store
-	defer t.recovered("eventstore.Store.Log", func() { log = &lateLog{store: store, key: t.key()} })
-	return store.Log(t.key())
+	defer t.recovered("eventstore.Store.Log", func() { log = nil })
+	return t.tasks.engine.cfg.Store.Log(t.key())
 }
 
-// record gives the response to the store. False: the task must keep it itself.
-func (t *Task) record(response []byte) (kept bool) {
+// record gives the response to the store. If it is not kept, the task must keep it itself, and the store may have it all the same, unless log is
+// nil.
+func (t *Task) record(response []byte) (log eventstore.Log, kept bool) {
+	if log = t.logOf(); log == nil {
+		return nil, false
+	}
 	ctx, cancel := t.tasks.engine.deadline()
 	defer cancel()
 	defer t.recovered("eventstore.Log.Append", func() { kept = false })
-	err := t.log.Append(ctx, 1, response, true)
+	err := log.Append(ctx, 1, response, true)
 	if err != nil {
 		t.storeFailed(err)
 	}
-	return err == nil
+	return log, err == nil
 }
 
 // load returns the response, or why the store will never return it, or an error if it may do so later.
-func (t *Task) load() (response []byte, lost core.Reason, err error) {
+func (t *Task) load(log eventstore.Log) (response []byte, lost core.Reason, err error) {
 	ctx, cancel := t.tasks.engine.deadline()
 	defer cancel()
 	defer t.recovered("eventstore.Log.Read", func() { err = errStorePanic })
 	var events [1]eventstore.Event
-	n, state, err := t.log.Read(ctx, 0, events[:])
+	n, state, err := log.Read(ctx, 0, events[:])
 	switch {
 	case err == nil && n == 1:
 		return events[0].Data, core.NoReason, nil
@@ -53,10 +57,10 @@ func (t *Task) load() (response []byte, lost core.Reason, err error) {
 	return nil, core.NoReason, err
 }
 
-// markFetched tells the store that the response may go when it needs room.
-func (t *Task) markFetched() {
+// mark tells the store that the response may go when it needs room.
+func (t *Task) mark(log eventstore.Log) {
 	defer t.recovered("eventstore.Log.Mark", func() {})
-	t.log.Mark(eventstore.Mark{Written: 1})
+	log.Mark(eventstore.Mark{Written: 1})
 }
 
 // dropLog forgets the response.

@@ -32,7 +32,7 @@ type Collector struct {
 // Collect runs a handler for a Collector, in a goroutine of its own.
 func Collect(h http.Handler, req *http.Request, c *Collector) {
 	in := newRelayWriter(nil)
-	in.to = c
+	in.to, in.left = c, make(chan struct{})
 	close(in.left)
 	go func() {
 		safe.Run(func() {

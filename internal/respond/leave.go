@@ -2,74 +2,70 @@ package respond
 
 import (
 	"net/http"
-	"time"
 
 	"github.com/rejoin-mcp/rejoin/internal/jsonrpc"
 	"github.com/rejoin-mcp/rejoin/internal/sse"
 )
 
-// Leave lets a Relay answer its client in place of the handler, which goes on without one.
-type Leave struct {
-	After time.Duration   // leave when the request has run for so long; not positive: only when asked
-	Asked <-chan struct{} // receives: leave now
-	// Answer makes the response that the client gets instead, and what takes the rest of the handler's. Nil: the client stays.
-	Answer func() ([]byte, *Collector)
+// Leaver lets a Relay answer its client in place of the handler, which goes on without one. The goroutine that serves the request calls it.
+type Leaver interface {
+	// Asked returns a channel that receives when it is time to leave.
+	Asked() <-chan struct{}
+	// Seen is called for each notification that the handler sends in a stream before the Relay has left. The message may be kept.
+	Seen(m *jsonrpc.Message)
+	// Answer makes the response that the client gets instead, and what takes the rest of the handler's. Nil: the client stays. It is called at
+	// most once, and not when the response of the handler has begun.
+	Answer() ([]byte, *Collector)
 	// Failed is called after Answer if the client could not be written to, also if the writer panics. The Relay has not left then.
-	Failed func()
-	// Notified gets the notifications that the handler has written before the client is left. Nil: nobody wants them.
-	Notified func(m *jsonrpc.Message)
+	Failed()
 	// Stays is called, perhaps more than once, when the client will not be left: its response has begun, or the handler has ended.
-	Stays func()
+	Stays()
 }
 
 // maxLookedAt bounds the events that are looked at before the client is left. A larger one counts as the response.
 const maxLookedAt = 1 << 20
 
-// leaving is how far a Relay is with its Leave. The zero value never leaves.
+// leaving is how far a Relay is with its Leaver. Its methods accept nil.
 type leaving struct {
-	cfg    *Leave
-	timer  *time.Timer
-	due    <-chan time.Time
-	asked  <-chan struct{}
+	to     Leaver       // nil: it is too late
 	now    bool         // it is time to leave
 	events sse.Splitter // the handler's
 }
 
-func (l *leaving) start(cfg *Leave) {
-	if cfg == nil {
-		return
-	}
-	l.cfg, l.asked, l.events.Max = cfg, cfg.Asked, maxLookedAt
-	if cfg.After > 0 {
-		l.timer = time.NewTimer(cfg.After)
-		l.due = l.timer.C
-	}
-}
-
 // stop gives up leaving.
 func (l *leaving) stop() {
-	if l.timer != nil {
-		l.timer.Stop()
+	if l == nil {
+		return
 	}
-	if l.cfg != nil {
-		l.cfg.Stays()
+	if l.to != nil {
+		l.to.Stays()
 	}
-	l.cfg, l.due, l.asked, l.now = nil, nil, nil, false
+	l.to, l.now = nil, false
+}
+
+// asked receives when it is time to leave.
+func (l *leaving) asked() <-chan struct{} {
+	if l == nil || l.to == nil {
+		return nil
+	}
+	return l.to.Asked()
 }
 
 // note looks for the response in what the handler writes. When it has come, or a body that is not a stream has begun, the client stays.
 func (l *leaving) note(events bool, data []byte) {
-	if l.cfg == nil {
+	if l == nil || l.to == nil {
 		return
 	}
 	responded := !events
 	if events {
 		err := l.events.Write(data, func(message []byte) {
-			m, err := jsonrpc.Parse(message, maxDepth)
-			if err == nil && m.Kind == jsonrpc.Notification && l.cfg.Notified != nil {
-				l.cfg.Notified(&m)
+			switch m, err := jsonrpc.Parse(message, maxDepth); {
+			case err != nil:
+			case m.Kind == jsonrpc.Notification:
+				l.to.Seen(&m)
+			case m.Kind == jsonrpc.Result, m.Kind == jsonrpc.Failure:
+				responded = true
 			}
-			responded = responded || err == nil && (m.Kind == jsonrpc.Result || m.Kind == jsonrpc.Failure)
 		})
 		responded = responded || err != nil
 	}
@@ -90,15 +86,15 @@ func (r *Relay) leave() (left bool) {
 	case r.headed && !r.between:
 		return false // it comes back when the event is complete
 	}
-	cfg := r.leaving.cfg
-	answer, to := cfg.Answer()
+	leaver := r.leaving.to
+	answer, to := leaver.Answer()
 	r.leaving.stop()
 	if to == nil {
 		return false
 	}
 	defer func() { // also if the writer of a middleware panics
 		if !left {
-			cfg.Failed()
+			leaver.Failed()
 		}
 	}()
 	var err error
@@ -116,7 +112,8 @@ func (r *Relay) leave() (left bool) {
 	if err != nil {
 		return false
 	}
-	r.out.Limit() // what ends the response is written after this
+	r.out.Limit()                                                          // what ends the response is written after this
+	r.out, r.cfg, r.waiting, r.leaving = Writer{}, RelayConfig{}, nil, nil // the handler keeps the Relay, and nothing of the request may outlive it
 	r.in.to = to
 	close(r.in.left)
 	return true

@@ -24,7 +24,7 @@ func (o *ownStream) passes(header http.Header) bool {
 }
 
 // Send sends a message to the client, as an event between two of the handler's. It begins a stream if there is no response yet. It drops the
-// message if the client cannot get it: it accepts no stream, nothing can be flushed, or the response is not a stream. After the Relay has
+// message if the client cannot get it: it accepts no stream, nothing can be flushed and it accepts JSON, or the response is not a stream. After the Relay has
 // left, the Collector gets the message. An error: the response has ended, or the client cannot be reached.
 func (r *Relay) Send(message []byte) error { return r.SendAnd(message, nil) }
 
@@ -41,7 +41,7 @@ func (r *Relay) Begin() { _ = r.in.order(relayOrder{begin: true}) } // a failure
 func (r *Relay) sendOwn(o relayOrder) error {
 	message := o.message
 	if !r.headed {
-		if !r.cfg.Stream || !r.out.CanFlush() {
+		if !r.cfg.Stream || r.cfg.JSON && !r.out.CanFlush() {
 			return nil
 		}
 		r.beginOwn()

@@ -34,7 +34,7 @@ type Relay struct {
 
 	own     ownStream
 	waiting []relayOrder // messages of ours that wait until the handler is between two events
-	leaving leaving
+	leaving *leaving     // nil: the Relay never leaves
 }
 
 // RelayConfig says what a Relay does beside writing.
@@ -44,12 +44,16 @@ type RelayConfig struct {
 	CannotFlush  func()        // the handler begins a stream that leaves only at its end
 	WriteFailed  func(error)   // the client cannot be reached any more
 	JSON, Stream bool          // what the client accepts, where the Relay has the choice
-	Leave        *Leave        // nil: the client stays as long as the handler runs
+	Leave        Leaver        // nil: the client stays as long as the handler runs
 }
 
 // NewRelay makes the relay of one request.
 func NewRelay(w http.ResponseWriter, cfg RelayConfig) *Relay {
-	return &Relay{out: New(w, cfg.WriteTimeout), in: newRelayWriter(w.Header().Clone()), cfg: cfg}
+	r := &Relay{out: New(w, cfg.WriteTimeout), in: newRelayWriter(w.Header().Clone()), cfg: cfg}
+	if cfg.Leave != nil {
+		r.in.left, r.leaving = make(chan struct{}), &leaving{to: cfg.Leave, events: sse.Splitter{Max: maxLookedAt}}
+	}
+	return r
 }
 
 // Stay is the Writer's.
@@ -61,13 +65,13 @@ func (r *Relay) Unbound() bool { return r.out.Unbound() }
 // Start runs the handler.
 func (r *Relay) Start(h http.Handler, req *http.Request) {
 	r.ended = make(chan struct{})
+	var w http.ResponseWriter = &r.in
+	if r.out.CanFlush() {
+		w = flushingRelayWriter{&r.in}
+	}
 	go func() {
 		defer r.handlerEnded()
 		safe.Run(func() {
-			var w http.ResponseWriter = &r.in
-			if r.out.CanFlush() {
-				w = flushingRelayWriter{&r.in}
-			}
 			h.ServeHTTP(w, req)
 		}, func(what any, stack string) { r.panicked, r.stack = what, stack })
 	}()
@@ -76,7 +80,7 @@ func (r *Relay) Start(h http.Handler, req *http.Request) {
 // handlerEnded tells Run that the handler has ended, or the Collector if Run has left.
 func (r *Relay) handlerEnded() {
 	close(r.ended)
-	if r.cfg.Leave == nil {
+	if r.in.left == nil {
 		return
 	}
 	select {
@@ -86,26 +90,23 @@ func (r *Relay) handlerEnded() {
 	}
 }
 
-// Run does what the handler asks for until it has ended, or until the client has got another answer (Leave). It reports whether it has left.
+// Run does what the handler asks for until it has ended, or until the client has got another answer (Leaver). It reports whether it has left.
 func (r *Relay) Run() (left bool) {
 	var quiet QuietTimer
 	defer quiet.Stop()
-	r.leaving.start(r.cfg.Leave)
-	defer r.leaving.stop()
+	defer func() { r.leaving.stop() }()
 	for {
 		select {
 		case o := <-r.in.orders:
 			o.done <- r.obey(o)
 		case <-quiet.After(r.stream && r.between && r.err == nil, r.cfg.KeepAlive):
 			_ = r.send(sse.AppendComment(nil)) // the failure is noted
-		case <-r.leaving.due:
-			r.leaving.now = true
-		case <-r.leaving.asked:
+		case <-r.leaving.asked():
 			r.leaving.now = true
 		case <-r.ended:
 			return false
 		}
-		if r.leaving.now && r.leave() {
+		if r.leaving != nil && r.leaving.now && r.leave() {
 			return true
 		}
 		quiet.Wrote()

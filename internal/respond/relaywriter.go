@@ -14,7 +14,7 @@ type relayWriter struct {
 	header http.Header // the handler's; begins with what outer middleware has set
 	orders chan relayOrder
 	over   chan struct{} // closed: no more orders are taken
-	left   chan struct{} // closed: to takes the orders
+	left   chan struct{} // closed: to takes the orders; nil: it never will
 	to     *Collector    // set before left is closed
 }
 
@@ -33,7 +33,7 @@ func newRelayWriter(header http.Header) relayWriter {
 	if header == nil {
 		header = http.Header{}
 	}
-	return relayWriter{header: header, orders: make(chan relayOrder), over: make(chan struct{}), left: make(chan struct{})}
+	return relayWriter{header: header, orders: make(chan relayOrder), over: make(chan struct{})}
 }
 
 var errRelayOver = errors.New("rejoin: the handler has returned, and its response has ended")

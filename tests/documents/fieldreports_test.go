@@ -16,7 +16,7 @@ import (
 )
 
 // fieldReports is how many there are. A report that is dropped is missed.
-const fieldReports = 88
+const fieldReports = 89
 
 // Every report has a test in the file that the document names, or a reason why it needs none, or is listed among those that wait.
 func TestTheFieldReportsAreCovered(t *testing.T) {

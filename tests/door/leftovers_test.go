@@ -117,7 +117,7 @@ func (c *crowd) lives(t *testing.T) {
 // does no harm to its sessions.
 func TestRefusalsLeaveNothingHoweverMany(t *testing.T) {
 	kit.Bubble(t, func(t *testing.T) {
-		c := newCrowd(t, rejoin.Config{})
+		c := newCrowd(t, rejoin.Config{Eras: rejoin.EraLegacy})
 		var kinds []refused
 		for _, d := range kit.Refusals {
 			kinds = append(kinds, refused{name: d.Name, method: d.Method, body: d.Body, header: d.Header, want: d.Want})

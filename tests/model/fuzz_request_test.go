@@ -2,6 +2,7 @@ package model_test
 
 import (
 	"bytes"
+	"encoding/json"
 	"io"
 	"net/http"
 	"slices"
@@ -90,6 +91,13 @@ func fuzzSeeds() (all []thrown) {
 			all = append(all, x)
 		}
 	}
+	for _, extensions := range []string{`{"io.modelcontextprotocol/tasks":{}}`, `{"io.modelcontextprotocol\/tasks":null}`, `{}`, `[]`} {
+		x := ordinary(http.MethodPost, strings.Replace(kit.ModernBody("server/discover", "", ""), `Capabilities":{`, `Capabilities":{"extensions":`+extensions, 1))
+		x.setting = uint8(eraEach)
+		all = append(all, x)
+		x.session, x.setting = "", uint8(eraEach|draining)
+		all = append(all, x)
+	}
 	modernGet := ordinary(http.MethodGet, "")
 	modernGet.version, modernGet.setting = "2026-07-28", uint8(eraBoth)
 	all = append(all, modernGet)
@@ -149,7 +157,7 @@ func (w *fuzzWorld) throw(x thrown) {
 	if a.Status < 400 && !modern {
 		own = w.ownMethod(x)
 	}
-	require.False(w.t, a.Status < 400 && !modern && own == "" && w.setting&eraBoth != 0 && core.IsModern(r.Header.Get("Mcp-Protocol-Version")), "it is for the modern handler")
+	require.False(w.t, a.Status < 400 && !modern && own == "" && w.setting&(eraBoth|eraEach) != 0 && core.IsModern(r.Header.Get("Mcp-Protocol-Version")), "it is for the modern handler")
 	switch {
 	case a.Status >= 400:
 		w.refused(a, x.body)
@@ -194,15 +202,39 @@ func (w *fuzzWorld) throw(x thrown) {
 
 // handed checks the answer of the modern handler: the door has accepted the request, and passed it on unchanged.
 func (w *fuzzWorld) handed(a *fuzzAnswer, x thrown) {
-	require.NotZero(w.t, w.setting&eraBoth)
+	require.NotZero(w.t, w.setting&(eraBoth|eraEach))
 	require.Zero(w.t, w.setting&draining)
 	require.Equal(w.t, http.MethodPost, x.method)
-	require.Equal(w.t, x.body, a.text())
+	if m, err := jsonrpc.Parse([]byte(x.body), 300); err == nil && m.Kind == jsonrpc.Request && string(m.Method) == "server/discover" {
+		require.Contains(w.t, a.text(), `"handed"`)
+		require.True(w.t, w.setting&eraEach == 0 || mayProbe(x.body), "the probe of a client that declares no tasks is refused")
+	} else {
+		require.Equal(w.t, x.body, a.text())
+	}
 	require.Empty(w.t, a.Head.Get("X-Session"), "it sees neither session nor cursor")
 	require.Empty(w.t, a.Head.Values("Mcp-Session-Id"))
 	require.True(w.t, a.Ended)
 	parseAll(w.t, []byte(x.body))
 	require.True(w.t, core.IsModern(strings.Split(x.version, "|")[0]) || strings.Contains(x.body, "protocolVersion"))
+}
+
+// mayProbe reports whether a probe is served where the era is chosen by the client: its client declares tasks, or is one that never polls.
+func mayProbe(body string) bool {
+	at := func(path ...string) json.RawMessage {
+		value := json.RawMessage(body)
+		for _, name := range path {
+			var members map[string]json.RawMessage
+			if json.Unmarshal(value, &members) != nil {
+				return nil
+			}
+			value = members[name]
+		}
+		return bytes.TrimSpace(value)
+	}
+	var name string
+	_ = json.Unmarshal(at("params", "_meta", "io.modelcontextprotocol/clientInfo", "name"), &name) // "" if there is none
+	declared := at("params", "_meta", "io.modelcontextprotocol/clientCapabilities", "extensions", "io.modelcontextprotocol/tasks")
+	return bytes.HasPrefix(declared, []byte("{")) || slices.Contains([]string{"ai-sdk-mcp-client", "Java SDK MCP Client", "rmcp"}, name)
 }
 
 // refused checks a refusal.

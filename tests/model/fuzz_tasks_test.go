@@ -17,7 +17,7 @@ import (
 )
 
 // named is a setting: the request gets the header fields Mcp-Method and Mcp-Name that its body needs, as clients of the modern era send them.
-const named setting = 1 << 6
+const named setting = 1 << 7
 
 // openTasks makes two tasks that run as long as the world: {T} of this user, and {U} of another one.
 func (w *fuzzWorld) openTasks() {
@@ -91,6 +91,9 @@ func taskSeeds() (all []thrown) {
 	for i, body := range bodies {
 		x := ordinary(http.MethodPost, body)
 		x.session, x.version, x.setting = "", "2026-07-28", uint8(eraBoth|named)
+		if i%2 == 1 {
+			x.setting = uint8(eraEach | named)
+		}
 		all = append(all, x)
 		for _, change := range []func(*thrown){
 			func(x *thrown) { x.setting &^= uint8(named) }, func(x *thrown) { x.accept = "text/event-stream" }, func(x *thrown) { x.accept = "application/json" },
@@ -110,7 +113,7 @@ func taskSeeds() (all []thrown) {
 func (w *fuzzWorld) ownMethod(x thrown) string {
 	m, err := jsonrpc.Parse([]byte(x.body), 300)
 	declared, _ := jsonrpc.Unquote(fieldOf(fieldOf(fieldOf([]byte(x.body), "params"), "_meta"), "io.modelcontextprotocol/protocolVersion"))
-	if err != nil || w.setting&eraBoth == 0 || m.Kind != jsonrpc.Request || !core.IsModern(strings.Split(x.version, "|")[0]) && !core.IsModern(declared) {
+	if err != nil || w.setting&(eraBoth|eraEach) == 0 || m.Kind != jsonrpc.Request || !core.IsModern(strings.Split(x.version, "|")[0]) && !core.IsModern(declared) {
 		return ""
 	}
 	switch method := string(m.Method); {
@@ -156,19 +159,21 @@ func (w *fuzzWorld) served(a *fuzzAnswer, method, body string) {
 	}
 	require.True(w.t, a.Ended)
 	require.Len(w.t, all, 1)
+	if method == "server/discover" { // the app's answer, in a stream for a client that accepts nothing else
+		require.Contains(w.t, string(all[0]), `"handed"`)
+		return
+	}
 	m, err := jsonrpc.Parse(all[0], 300)
 	require.NoError(w.t, err)
 	require.Equal(w.t, jsonrpc.Result, m.Kind)
 	require.Equal(w.t, string(id), string(m.ID))
 	require.Equal(w.t, "complete", unquoted(fieldOf(m.Result, "resultType")))
-	if method != "server/discover" {
-		require.Contains(w.t, body, tokens["{T}"])
-	}
+	require.Contains(w.t, body, tokens["{T}"])
 }
 
 // foreignTaskLives checks that another user's task runs.
 func (w *fuzzWorld) foreignTaskLives() {
-	if w.setting&eraBoth == 0 {
+	if w.setting&(eraBoth|eraEach) == 0 {
 		return
 	}
 	body := strings.NewReplacer(w.tokens...).Replace(modernMessage("1", "tasks/get", `"taskId":"{U}",`))

@@ -17,6 +17,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/rejoin-mcp/rejoin"
+	"github.com/rejoin-mcp/rejoin/internal/jsonrpc"
 	"github.com/rejoin-mcp/rejoin/tests/internal/kit"
 )
 
@@ -42,6 +43,7 @@ const (
 	modeSSE  // the Mode of the request's policy
 	modeJSON // likewise
 	eraBoth  // the modern era is offered, too
+	eraEach  // the era is chosen by the client
 )
 
 // fuzzMember is a session, with its requests that are held.
@@ -70,7 +72,10 @@ func (m *fuzzMember) polls() bool { return m.version == kit.Polling }
 func newFuzzWorld(t *testing.T, what setting) *fuzzWorld {
 	w := &fuzzWorld{t: lean{t}, setting: what}
 	eras := rejoin.EraLegacy
-	if what&eraBoth != 0 {
+	switch {
+	case what&eraEach != 0:
+		eras = rejoin.EraDefault
+	case what&eraBoth != 0:
 		eras = rejoin.EraBoth
 	}
 	w.server = kit.NewServer(t, kit.BothEras{Fake: &kit.Fake{OnRequest: w.request}, Handler: http.HandlerFunc(w.modern)}, rejoin.Config{
@@ -84,7 +89,7 @@ func newFuzzWorld(t *testing.T, what setting) *fuzzWorld {
 		w.open(m.name, m.user, m.version)
 	}
 	w.foreign = w.members[3]
-	if what&eraBoth != 0 {
+	if what&(eraBoth|eraEach) != 0 {
 		w.openTasks()
 	}
 	kit.Elapse(time.Second) // so that a change of a session's times is visible
@@ -142,16 +147,18 @@ func (w *fuzzWorld) request(c *rejoin.Call) {
 	}
 }
 
-// modern is the handler of the modern era. It returns the request that it got, with a status that nothing else has. It answers server/discover, and
-// holds the calls of the world's tasks.
+// modern is the handler of the modern era. It returns the request that it got, with a status that nothing else has. A server/discover gets an
+// answer, because the server reads that. The calls of the world's tasks are held.
 func (w *fuzzWorld) modern(rw http.ResponseWriter, r *http.Request) {
-	body, _ := io.ReadAll(r.Body)
-	switch id := fieldOf(body, "id"); {
-	case r.Header.Get("Hold") != "" && unquoted(fieldOf(body, "method")) == "tools/call":
+	body, _ := io.ReadAll(r.Body) // it is in memory
+	if r.Header.Get("Hold") != "" && unquoted(fieldOf(body, "method")) == "tools/call" {
 		w.holdTask(rw, r, body)
 		return
-	case unquoted(fieldOf(body, "method")) == "server/discover" && len(id) > 0:
-		_, _ = rw.Write([]byte(`{"jsonrpc":"2.0","id":` + string(id) + `,"result":{"resultType":"complete"}}`))
+	}
+	if m, err := jsonrpc.Parse(body, 300); err == nil && m.Kind == jsonrpc.Request && string(m.Method) == "server/discover" {
+		rw.Header().Set("Content-Type", "application/json")
+		rw.WriteHeader(http.StatusPartialContent)
+		_, _ = rw.Write(jsonrpc.AppendError(nil, m.ID, 206, "handed", nil))
 		return
 	}
 	rw.Header().Set("X-Session", strings.Join(r.Header["Mcp-Session-Id"], "|")+strings.Join(r.Header["Last-Event-Id"], "|"))

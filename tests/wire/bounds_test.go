@@ -78,7 +78,7 @@ var boundRows = []row{
 		w.lives()
 	}},
 	{"a batch is refused for its session or version before anything in it is looked at", func(t *testing.T) {
-		w := newWorld(t, rejointest.Config{Version: kit.Batches})
+		w := newWorld(t, rejointest.Config{Version: kit.Batches, Server: rejoin.Config{Eras: rejoin.EraLegacy}})
 		for _, body := range []string{"[", "[]", "[7", "[" + kit.Ping + "]", "[" + kit.ModernPing + "]"} {
 			w.refuses(w.request(http.MethodPost, body, "Mcp-Session-Id", ""), "400 error(-32600,null)", "send initialize first")
 			w.refuses(w.request(http.MethodPost, body, "Mcp-Session-Id", "nobody"), "404 error(-32001,null)", "send initialize")

@@ -198,7 +198,7 @@ var doorRows = []row{
 		w.lives()
 	}},
 	{"an unknown version is refused with 400 on every verb, with the known ones", func(t *testing.T) {
-		w := newWorld(t, rejointest.Config{})
+		w := newWorld(t, rejointest.Config{Server: rejoin.Config{Eras: rejoin.EraLegacy}})
 		for _, v := range everyVerb {
 			for _, version := range []string{"2025-01-01", "draft", "x", "2025-11-25a", "2025-6-18", "DRAFT-2026-v1", "1.0"} {
 				body := w.refuses(w.request(v.method, v.body, "Mcp-Protocol-Version", version), "400 error(-32600,"+v.id+")", "Mcp-Protocol-Version")
@@ -235,7 +235,7 @@ var doorRows = []row{
 		}
 	}},
 	{"a modern request is refused with 400 on every verb, by a message that names our versions", func(t *testing.T) {
-		w := newWorld(t, rejointest.Config{})
+		w := newWorld(t, rejointest.Config{Server: rejoin.Config{Eras: rejoin.EraLegacy}})
 		for _, v := range everyVerb {
 			for _, version := range []string{"2026-07-28", "2026-07-29", "2027-01-01", "9999-99-99"} {
 				for _, session := range [][]string{nil, {"Mcp-Session-Id", ""}, {"Mcp-Session-Id", "nobody"}} {

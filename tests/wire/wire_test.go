@@ -36,6 +36,7 @@ var rowTables = []struct {
 	{"a batch", batchRows},
 	{"a GET", getRows},
 	{"the eras", eraRows},
+	{"the era by the client", defaultEraRows},
 	{"an app of NewApp in the modern era", newAppRows},
 	{"tasks", taskRows},
 	{"fields that came twice", joinedRows},

@@ -1,6 +1,6 @@
 // Package program is the main program of the fixture servers: it serves an app behind a chosen router.
 //
-//	fixture -addr 127.0.0.1:0 -router stdlib
+//	fixture -addr 127.0.0.1:0 -router stdlib -eras both
 //
 // It prints one line on stdout once it listens, and logs to stderr:
 //
@@ -35,10 +35,10 @@ const (
 )
 
 // Main runs the program that serves app on one URL.
-func Main(app rejoin.App, eras rejoin.Eras) {
+func Main(app rejoin.App) {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	context.AfterFunc(ctx, stop) // a second signal ends it at once
-	err := run(ctx, app, eras, os.Args[1:], os.Stdout, os.Stderr)
+	err := run(ctx, app, os.Args[1:], os.Stdout, os.Stderr)
 	switch {
 	case errors.Is(err, flag.ErrHelp):
 	case err != nil:
@@ -48,11 +48,12 @@ func Main(app rejoin.App, eras rejoin.Eras) {
 }
 
 // run serves until ctx ends. It returns nil if it ended cleanly.
-func run(ctx context.Context, app rejoin.App, eras rejoin.Eras, args []string, stdout, stderr io.Writer) error {
+func run(ctx context.Context, app rejoin.App, args []string, stdout, stderr io.Writer) error {
 	flags := flag.NewFlagSet("fixture", flag.ContinueOnError)
 	flags.SetOutput(stderr)
 	addr := flags.String("addr", "127.0.0.1:0", "address to listen on")
 	router := flags.String("router", "stdlib", "router to be mounted on: "+routerNames())
+	era := flags.String("eras", "both", "generations of the protocol that it serves: "+eraNames())
 	if err := flags.Parse(args); err != nil {
 		return err
 	}
@@ -65,7 +66,11 @@ func run(ctx context.Context, app rejoin.App, eras rejoin.Eras, args []string, s
 	}
 
 	log := slog.New(slog.NewTextHandler(stderr, nil))
-	srv, err := rejoin.NewServer(app, rejoin.Config{Eras: eras, PolicyFor: policy, Logger: log})
+	cfg, err := config(*era, log)
+	if err != nil {
+		return err
+	}
+	srv, err := rejoin.NewServer(app, cfg)
 	if err != nil {
 		return err
 	}
@@ -86,15 +91,6 @@ func run(ctx context.Context, app rejoin.App, eras rejoin.Eras, args []string, s
 	case <-ctx.Done():
 	}
 	return shutdown(srv, server, log)
-}
-
-// policy answers tools/list with a stream, because the suite tests concurrent streams with it. Every other request gets plain JSON if it is
-// quick. So both forms are tested.
-func policy(r rejoin.RequestInfo, p rejoin.Policy) rejoin.Policy {
-	if r.Method == "tools/list" {
-		p.Mode = rejoin.ModeSSE
-	}
-	return p
 }
 
 // shutdown ends calls before the connections that carry their answers. Calls that do not end in time are not an error: a suite that failed

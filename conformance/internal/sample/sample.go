@@ -93,6 +93,13 @@ var SchemaHeader = json.RawMessage(`{
 	"properties": {"region": {"type": "string", "x-mcp-header": "Region"}, "level": {"type": "integer"}}
 }`)
 
+// SchemaCompute has the arguments of slow_compute.
+var SchemaCompute = json.RawMessage(`{
+	"type": "object",
+	"properties": {"seconds": {"type": "number", "minimum": 0}, "label": {"type": "string"}},
+	"required": ["seconds"]
+}`)
+
 // Bytes decodes PNG or WAV.
 func Bytes(encoded string) []byte {
 	data, err := base64.StdEncoding.DecodeString(encoded)

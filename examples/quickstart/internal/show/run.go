@@ -1,6 +1,6 @@
 // Package show is the quickstart on any router: a server, a client that polls, and a timeline of what goes over the network between them.
 //
-// server.go is the part to copy. client.go is a minimal polling client. The rest shows what the two do.
+// server.go is the part to copy. client.go is a minimal polling client, taskclient.go a minimal client that takes tasks. The rest shows what they do.
 package show
 
 import (
@@ -39,6 +39,8 @@ func Run(ctx context.Context, args []string, stdout, stderr io.Writer, mount Mou
 	flags.SetOutput(stderr)
 	alone := flags.Bool("serve", false, "keep serving, for any MCP client")
 	addr := flags.String("addr", "127.0.0.1:8080", "where -serve listens")
+	era := flags.String("era", legacy, "which version the client speaks without -serve: "+legacy+" ("+protocol+", it polls), "+
+		modern+" ("+modernProtocol+", it takes a task)")
 	router := Default
 	names := []string{Default}
 	if others != nil {
@@ -57,8 +59,11 @@ func Run(ctx context.Context, args []string, stdout, stderr io.Writer, mount Mou
 	case !slices.Contains(names, router):
 		fmt.Fprintf(stderr, "quickstart: unknown router %q; there is %s\n", router, strings.Join(names, ", "))
 		return 2
+	case *era != legacy && *era != modern:
+		fmt.Fprintf(stderr, "quickstart: unknown era %q; there is %s, %s\n", *era, legacy, modern)
+		return 2
 	case router != Default:
-		return others.Run(ctx, router, []string{fmt.Sprintf("-serve=%t", *alone), "-addr", *addr}, stdout, stderr)
+		return others.Run(ctx, router, []string{fmt.Sprintf("-serve=%t", *alone), "-addr", *addr, "-era", *era}, stdout, stderr)
 	}
 	if !*alone {
 		*addr = "127.0.0.1:0"
@@ -71,7 +76,7 @@ func Run(ctx context.Context, args []string, stdout, stderr io.Writer, mount Mou
 	if err == nil && *alone {
 		err = serve(ctx, ln, mount, stdout)
 	} else if err == nil {
-		err = demo(ctx, ln, mount, stdout)
+		err = demo(ctx, ln, mount, *era, stdout)
 	}
 	if err != nil {
 		fmt.Fprintln(stderr, "quickstart: "+strings.ReplaceAll(err.Error(), "\n", "\nquickstart: "))

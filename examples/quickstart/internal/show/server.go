@@ -46,7 +46,7 @@ func newTool(work workFunc) rejoin.Tool {
 	}
 }
 
-// longJob disconnects its client after every third step, and works on meanwhile.
+// longJob disconnects its client after every third step, and works on meanwhile. In the modern era the first of these makes the call a task.
 func longJob(ctx context.Context, steps int, work workFunc) (any, error) {
 	h := rejoin.HandleFromContext(ctx)
 	for step := 1; step <= steps; step++ {
@@ -64,7 +64,9 @@ func longJob(ctx context.Context, steps int, work workFunc) (any, error) {
 // newServer makes a server with the tool, and a router with the server.
 func newServer(mount Mount, work workFunc) (*rejoin.Server, http.Handler, error) {
 	app := rejoin.NewToolApp(rejoin.Info{Name: "quickstart", Version: "1.0.0"}, newTool(work))
-	srv, err := rejoin.NewServer(app, rejoin.Config{Policy: rejoin.Policy{Retry: 450 * time.Millisecond}})
+	srv, err := rejoin.NewServer(app, rejoin.Config{
+		Policy: rejoin.Policy{Retry: 450 * time.Millisecond}, Tasks: rejoin.Tasks{PollInterval: 450 * time.Millisecond},
+	})
 	if err != nil {
 		return nil, nil, err
 	}

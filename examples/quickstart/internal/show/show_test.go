@@ -36,13 +36,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 }
 
 func TestDemo(t *testing.T) {
-	var stdout, stderr bytes.Buffer
-	if code := run(t.Context(), nil, &stdout, &stderr); code != 0 {
-		t.Fatalf("exit code %d\n%s\n%s", code, &stdout, &stderr)
-	}
-	timeline := stdout.String()
-	t.Log("\n" + timeline)
-	for pattern, times := range map[string]int{
+	timeline := requireTimeline(t, nil, map[string]int{
 		`→ POST initialize$`:                          1,
 		`→ POST tools/call long_job, 10 steps$`:       1,
 		`← 200 text/event-stream$`:                    4,
@@ -54,15 +48,55 @@ func TestDemo(t *testing.T) {
 		`← result: 10 steps done +\S+\.11$`:           1,
 		`→ DELETE, session ended$`:                    1,
 		`^11 messages over 4 connections: each came `: 1,
-	} {
-		if n := len(regexp.MustCompile(`(?m)`+pattern).FindAllString(timeline, -1)); n != times {
-			t.Errorf("%q is there %d times, want %d", pattern, n, times)
-		}
-	}
+	})
 	// The number depends on the machine, because the tool works at its own pace. But the tool makes two steps before a client is due.
 	away := strings.Count(timeline, "while nobody was connected")
 	if replayed := strings.Count(timeline, "replayed"); away == 0 || replayed != away {
 		t.Errorf("%d steps were made while nobody was connected, %d were replayed; want the same, not 0", away, replayed)
+	}
+}
+
+func TestDemoOfATask(t *testing.T) {
+	timeline := requireTimeline(t, []string{"-era", "modern"}, map[string]int{
+		`→ POST server/discover$`:                                      1,
+		`← 200, the server has tasks$`:                                 1,
+		`→ POST tools/call long_job, 10 steps$`:                        1,
+		`← 200 text/event-stream$`:                                     1,
+		`← progress +[123]/10  live$`:                                  3,
+		`← a task in place of the result, poll after 450ms +\S+\.\S+$`: 1,
+		`← completed: 10 of 10 +\S+\.\S+$`:                             1,
+		`← result: 10 steps done$`:                                     1,
+	})
+	// How many there are of these depends on the machine, because the tool works at its own pace.
+	polls := strings.Count(timeline, "→ POST tasks/get")
+	if waits := strings.Count(timeline, "waiting 450ms with no connection"); polls < 2 || waits != polls {
+		t.Errorf("%d polls and %d waits, want the same, at least 2", polls, waits)
+	}
+	if working := len(regexp.MustCompile(`(?m)← working: \d+ of 10 +\S+\.\S+$`).FindAllString(timeline, -1)); working != polls-1 {
+		t.Errorf("%d polls found the task working, want %d", working, polls-1)
+	}
+	if !strings.Contains(timeline, "while nobody was connected") {
+		t.Error("the tool has not worked while nobody was connected")
+	}
+	summary := fmt.Sprintf("%d messages on the connection of the call, then %d polls of its task", strings.Count(timeline, "live\n"), polls)
+	if !strings.Contains(timeline, summary) {
+		t.Errorf("the last line does not say %q", summary)
+	}
+}
+
+// requireTimeline runs the demo, requires that each pattern matches a number of lines, and returns what was printed.
+func requireTimeline(t *testing.T, args []string, want map[string]int) string {
+	t.Helper()
+	var stdout, stderr bytes.Buffer
+	if code := run(t.Context(), args, &stdout, &stderr); code != 0 {
+		t.Fatalf("exit code %d\n%s\n%s", code, &stdout, &stderr)
+	}
+	timeline := stdout.String()
+	t.Log("\n" + timeline)
+	for pattern, times := range want {
+		if n := len(regexp.MustCompile(`(?m)`+pattern).FindAllString(timeline, -1)); n != times {
+			t.Errorf("%q is there %d times, want %d", pattern, n, times)
+		}
 	}
 	for line := range strings.Lines(timeline) {
 		if n := utf8.RuneCountInString(strings.TrimRight(line, "\n")); n > 100 {
@@ -72,6 +106,7 @@ func TestDemo(t *testing.T) {
 	if stderr.Len() > 0 {
 		t.Errorf("stderr: %s", &stderr)
 	}
+	return timeline
 }
 
 func TestExitCodes(t *testing.T) {
@@ -89,6 +124,7 @@ func TestExitCodes(t *testing.T) {
 		{"an unknown flag", t.Context(), []string{"-x"}, 2, "not defined: -x"},
 		{"an argument", t.Context(), []string{"x"}, 2, `unexpected argument "x"`},
 		{"an unknown router", t.Context(), []string{"-router", "x"}, 2, `unknown router "x"; there is another, one, stdlib`},
+		{"an unknown era", t.Context(), []string{"-era", "x"}, 2, `unknown era "x"; there is legacy, modern`},
 		{"help", t.Context(), []string{"-h"}, 0, "-serve"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
@@ -128,7 +164,7 @@ func TestClientFindsGap(t *testing.T) {
 		}
 	}))
 	defer web.Close()
-	c := &client{url: web.URL, see: newTimeline(io.Discard, "")}
+	c := &client{url: web.URL, see: newTimeline(io.Discard, "", "")}
 	got, err := c.run(t.Context(), 3)
 	if err != nil || polls != 1 {
 		t.Fatalf("error %v, %d polls, want none and 1", err, polls)
@@ -141,8 +177,8 @@ func TestClientFindsGap(t *testing.T) {
 // Another router is the task of another program.
 func TestOthers(t *testing.T) {
 	for want, args := range map[string][]string{
-		"one[-serve=false -addr 127.0.0.1:8080]": {"-router", "one"},
-		"another[-serve=true -addr x:1]":         {"-addr", "x:1", "-serve", "-router=another"},
+		"one[-serve=false -addr 127.0.0.1:8080 -era modern]": {"-router", "one", "-era", "modern"},
+		"another[-serve=true -addr x:1 -era legacy]":         {"-addr", "x:1", "-serve", "-router=another"},
 	} {
 		var stdout bytes.Buffer
 		if code := run(t.Context(), args, &stdout, io.Discard); code != 7 || stdout.String() != want {

@@ -22,8 +22,9 @@ const (
 	none = " " // nothing is on the wire
 )
 
-func newTimeline(w io.Writer, title string) *timeline {
-	fmt.Fprintf(w, "%s\n\n seconds   %-54s%s\n", title, "what the client sees", "event id")
+// newTimeline prints the title. column names the last column.
+func newTimeline(w io.Writer, title, column string) *timeline {
+	fmt.Fprintf(w, "%s\n\n seconds   %-54s%s\n", title, "what the client sees", column)
 	return &timeline{w: w, start: time.Now(), missed: map[int]bool{}}
 }
 
@@ -43,6 +44,9 @@ func (t *timeline) sent(what string)       { t.line(out, "", what) }
 func (t *timeline) polled(cursor string)   { t.line(out, cursor, "GET, Last-Event-ID") }
 func (t *timeline) answered(what string)   { t.line(in, "", what) }
 func (t *timeline) result(id, text string) { t.line(in, id, "result: "+text) }
+
+func (t *timeline) asked(task string)     { t.line(out, task, "POST tasks/get") }
+func (t *timeline) task(id, state string) { t.line(in, id, state) }
 
 func (t *timeline) primed(id string, retry time.Duration) {
 	t.line(in, id, fmt.Sprintf("primed, retry %v", retry))
@@ -75,13 +79,13 @@ func (t *timeline) away(step int) {
 	t.print(none, "", fmt.Sprintf("  tool: step %d while nobody was connected", step))
 }
 
-func (t *timeline) summary(messages, connections int) {
+func (t *timeline) summary(text string) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	fmt.Fprintf(t.w, "\n%d messages over %d connections: each came once, in order.\n", messages, connections)
+	fmt.Fprintf(t.w, "\n%s\n", text)
 }
 
-// shorten abbreviates the long parts of an event id for the reader.
+// shorten abbreviates the long parts of an event id or a task id for the reader.
 func shorten(id string) string {
 	parts := strings.Split(id, ".")
 	for i, p := range parts {
