@@ -71,7 +71,8 @@ func (t *taskCall) makeAfter(d time.Duration) (stop func() bool) {
 
 // watchClient ends the call when the client disconnects (cancellation, "HTTP", 2026-07-28).
 func (t *taskCall) watchClient() {
-	t.unwatch = context.AfterFunc(t.client, func() { t.cancel(context.Cause(t.client)) })
+	client := t.client // leave may run at the same time
+	t.unwatch = context.AfterFunc(client, func() { t.cancel(context.Cause(client)) })
 }
 
 // leave is called when the request was answered. Nothing of it is kept.

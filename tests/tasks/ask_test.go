@@ -60,7 +60,7 @@ func TestAskWithAContextThatEnds(t *testing.T) {
 		w.update(id, `{"q1":{"action":"accept"}}`)
 		require.Equal(t, "input_required", w.settled(id)["status"])
 		w.update(id, `{"q2":{"action":"accept"}}`)
-		require.Equal(t, `{"action":"accept"}`, <-second)
+		requireAnswer(t, `{"action":"accept"}`, second)
 
 		ends, end := context.WithCancelCause(tool.Ctx)
 		third := tool.Asks(ends, "elicitation/create")
@@ -112,18 +112,19 @@ func TestAskWhenTheAnswerHasBegun(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			kit.Bubble(t, func(t *testing.T) {
-				asked := make(chan error, 1)
+				asked, closed := make(chan error, 1), make(chan error, 1)
 				w := beginWith(t, rawApp(rawDiscover, func(c rawCall) {
 					begins(c)
 					h := rejoin.HandleFromContext(c.r.Context())
 					assert.False(t, h.Resumable())
-					assert.ErrorIs(t, h.CloseStream(0), rejoin.ErrNotResumable)
+					closed <- h.CloseStream(0)
 					asked <- h.Ask(c.r.Context(), "elicitation/create", nil, nil)
 				}), configured(rejoin.Config{}))
 				w.open(w.call())
 				kit.Elapse(time.Hour)
 				require.Len(t, asked, 1)
 				require.ErrorIs(t, <-asked, rejoin.ErrNotResumable)
+				require.ErrorIs(t, <-closed, rejoin.ErrNotResumable)
 				w.requireNothingLeft()
 			})
 		})

@@ -31,7 +31,7 @@ func TestADrainWaitsForTasks(t *testing.T) {
 		w.cancel(cancelled)
 		asked := asking.Asks(asking.Ctx, "elicitation/create")
 		w.update(second, `{"q1":{"action":"accept"}}`)
-		require.Equal(t, `{"action":"accept"}`, <-asked)
+		requireAnswer(t, `{"action":"accept"}`, asked)
 		asking.Returns(rejoin.Errorf(7, "no"))
 		third := at(read(t, during)[0], "result", "taskId").(string)
 		late.Returns(map[string]any{"content": []any{}})

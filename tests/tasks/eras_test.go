@@ -53,7 +53,7 @@ func TestALongCallSurvivesCutConnectionsInBothEras(t *testing.T) {
 			_ = res.Body.Close()
 			call.Poll()
 		}
-		require.Equal(t, `{"content":["ten minutes"]}`, string(call.Result()))
+		require.JSONEq(t, `{"content":["ten minutes"]}`, string(call.Result()))
 		require.Equal(t, kit.UpTo(cuts), kit.Progress(t, call.Messages()), "each once, in order")
 		got := w.settled(id)
 		require.Equal(t, "completed", got["status"])

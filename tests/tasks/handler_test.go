@@ -32,7 +32,7 @@ func TestWhatAHandlerDoesInATask(t *testing.T) {
 		"answers a head":        {func(c rawCall) { c.streams() }, internal, "has not answered"},
 		"answers with garbage":  {func(c rawCall) { c.json(200, "garbage") }, internal, "has not answered"},
 		"answers with half":     {func(c rawCall) { c.streams(); c.puts(event(rawResult)[:40]) }, internal, "has not answered"},
-		"answers with text":     {func(c rawCall) { http.Error(c, "no", 500) }, internal, "has not answered"},
+		"answers with text":     {func(c rawCall) { http.Error(c, "no", http.StatusInternalServerError) }, internal, "has not answered"},
 		"answers as a 400":      {func(c rawCall) { c.json(400, rawError) }, []any{"failed", -32602.0, nil}, ""},
 		"answers as a 500":      {func(c rawCall) { c.json(500, rawError) }, []any{"failed", -32602.0, nil}, ""},
 		"answers an error":      {func(c rawCall) { c.streams(); c.puts(event(rawError)) }, []any{"failed", -32602.0, nil}, ""},
@@ -42,7 +42,7 @@ func TestWhatAHandlerDoesInATask(t *testing.T) {
 			c.streams()
 			c.puts(event(`{"jsonrpc":"2.0","id":5,"method":"roots/list"}`) + event(rawResult))
 		}, []any{"completed", nil, nil}, ""},
-		"says 100 Continue":         {func(c rawCall) { c.WriteHeader(100); c.json(200, rawResult) }, []any{"completed", nil, nil}, ""},
+		"says 100 Continue":         {func(c rawCall) { c.WriteHeader(http.StatusContinue); c.json(200, rawResult) }, []any{"completed", nil, nil}, ""},
 		"gives a head that is none": {func(c rawCall) { c.WriteHeader(42) }, internal, "invalid WriteHeader code 42"},
 		"writes too much":           {func(c rawCall) { c.streams(); c.puts("data: " + strings.Repeat("x", 17<<20) + "\n\n") }, internal, "has not answered"},
 		"has a result over 16 MiB": {func(c rawCall) {
@@ -61,11 +61,11 @@ func TestWhatAHandlerDoesInATask(t *testing.T) {
 				got := w.settled(id)
 				require.Equal(t, test.want, failure(got))
 				require.NotContains(t, got, map[bool]string{true: "error", false: "result"}[got["status"] == "completed"])
-				require.Equal(t, map[bool]int{true: 1}[test.logged != ""], len(said.All), "%s", said.All)
+				require.Len(t, said.All, map[bool]int{true: 1}[test.logged != ""], "%s", said.All)
 				require.Equal(t, len(said.All), said.Count(test.logged))
 				if test.want[1] == -32602.0 {
 					require.Equal(t, "no such tool", at(got, "error", "message"))
-					require.Equal(t, 1.0, at(got, "error", "data", "x"))
+					require.EqualValues(t, 1, at(got, "error", "data", "x"))
 					require.Equal(t, "no such tool", got["statusMessage"])
 				}
 				require.NotContains(t, text(w.open(w.request("tasks/get", id, `,"taskId":"`+id+`"`))), "secret")
@@ -84,7 +84,7 @@ func TestWhatAHandlerDoesBeforeATask(t *testing.T) {
 		"panics":             {func(rawCall) { panic("secret") }, `500 {"jsonrpc":"2.0","id":1,"error":{"code":-32603,"message":"internal error"}}`},
 		"ends its goroutine": {func(rawCall) { runtime.Goexit() }, `500 {"jsonrpc":"2.0","id":1,"error":{"code":-32603,"message":"internal error"}}`},
 		"answers nothing":    {func(rawCall) {}, `200 `},
-		"answers text":       {func(c rawCall) { http.Error(c, "no", 500) }, "500 no\n"},
+		"answers text":       {func(c rawCall) { http.Error(c, "no", http.StatusInternalServerError) }, "500 no\n"},
 		"answers a 400":      {func(c rawCall) { c.json(400, rawError) }, "400 " + rawError},
 		"answers garbage":    {func(c rawCall) { c.json(200, "garbage") }, "200 garbage"},
 		"answers twice":      {func(c rawCall) { c.streams(); c.puts(event(rawResult) + event(rawError)) }, "200 " + event(rawResult) + event(rawError)},

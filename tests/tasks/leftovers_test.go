@@ -48,7 +48,7 @@ func TestALargeResult(t *testing.T) {
 func TestNothingIsLeftOfTasks(t *testing.T) {
 	for seed := range uint64(40) {
 		kit.Bubble(t, func(t *testing.T) {
-			rnd := rand.New(rand.NewPCG(seed, 1)) //nolint:gosec // the test must be repeatable
+			rnd := rand.New(rand.NewPCG(seed, 1))
 			app, next := kit.ManualTools()
 			w := beginWith(t, app, rejointest.Config{Server: rejoin.Config{
 				Logger: kit.QuietLogger(), KeepAlive: -1, Tasks: rejoin.Tasks{TTL: time.Minute, Max: 6}, Policy: rejoin.Policy{AbandonAfter: 5 * time.Minute},

@@ -152,7 +152,9 @@ func TestAnAppThatFailsAtDiscover(t *testing.T) {
 				status, answer := w.do(w.request("server/discover", "", ""))
 				require.Equal(t, map[bool]int{true: 404, false: 500}[name == "an error"], status)
 				require.Contains(t, answer, "error")
-				require.EqualValues(t, w.last, map[bool]float64{true: 1, false: answer["id"].(float64)}[name == "an error"])
+				if name != "an error" { // whose id the app has chosen
+					require.EqualValues(t, w.last, answer["id"])
+				}
 				id := w.makeTask()
 				kit.Elapse(time.Second)
 				require.Equal(t, "completed", w.settled(id)["status"])

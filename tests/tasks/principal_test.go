@@ -56,7 +56,7 @@ func TestTheTaskOfAnotherPrincipal(t *testing.T) {
 		got := w.settled(id)
 		require.Equal(t, "input_required", got["status"], "neither answered nor cancelled")
 		w.update(id, `{"q1":{"action":"decline"}}`)
-		require.Equal(t, `{"action":"decline"}`, <-asked)
+		requireAnswer(t, `{"action":"decline"}`, asked)
 		require.NoError(t, tool.Cause())
 	})
 }

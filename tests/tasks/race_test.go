@@ -31,10 +31,10 @@ func TestManyTurnsAtOnce(t *testing.T) {
 		for i := range 3 {
 			beside.Go(func() { _ = h.Progress(float64(i), 3, "") }) // the client may be gone
 		}
-		if rand.IntN(4) == 0 { //nolint:gosec // any will do
+		if rand.IntN(4) == 0 {
 			beside.Go(func() { _ = h.CloseStream(0) })
 		}
-		for range rand.IntN(3000) { //nolint:gosec // about TaskAfter
+		for range rand.IntN(3000) { // about TaskAfter
 			runtime.Gosched()
 		}
 		beside.Wait()

@@ -177,7 +177,7 @@ func TestRoundsOfNewApp(t *testing.T) {
 		asked := tool.Asks(tool.Ctx, "elicitation/create")
 		require.Contains(t, w.get(id)["inputRequests"], "q1")
 		w.update(id, `{"q1":{"action":"accept"}}`)
-		require.Equal(t, `{"action":"accept"}`, <-asked)
+		requireAnswer(t, `{"action":"accept"}`, asked)
 		require.NoError(t, tool.Progress(1, 2, "nearly"))
 		require.Equal(t, "nearly", w.get(id)["statusMessage"])
 		tool.Returns(map[string]any{"content": []any{}})

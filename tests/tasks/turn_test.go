@@ -200,7 +200,7 @@ func TestAResultThatHasBegunAtTheTurn(t *testing.T) {
 		}, rawResult},
 		"JSON, only its head": {func(c rawCall) {
 			c.Header().Set("Content-Type", "application/json")
-			c.WriteHeader(200)
+			c.WriteHeader(http.StatusOK)
 			kit.Elapse(time.Minute)
 			c.puts(rawResult)
 		}, rawResult},

@@ -258,3 +258,9 @@ func withCancel(r *http.Request) (*http.Request, context.CancelFunc) {
 	ctx, cancel := context.WithCancel(r.Context())
 	return r.WithContext(ctx), cancel
 }
+
+// requireAnswer requires that a question was answered so. outcome is that of ManualTool.Asks.
+func requireAnswer(t *testing.T, want string, outcome <-chan any) {
+	t.Helper()
+	require.Equal(t, any(want), <-outcome)
+}
