@@ -49,16 +49,16 @@ func handle(w *world) {
 // A tool can ask through its handle, which makes the task.
 func handleAsks(w *world) {
 	w.serve(rejoin.Config{}, map[string]Tool{"x": func(ctx context.Context, _ Call) Outcome {
-		var all string
-		for i := range 2 {
+		var all [2]string
+		for i := range all {
 			var answer struct{ Content struct{ X string } }
 			params := map[string]any{"message": fmt.Sprint("question ", i), "requestedSchema": map[string]any{"type": "object"}}
 			if err := rejoin.HandleFromContext(ctx).Ask(ctx, "elicitation/create", params, &answer); err != nil {
 				return Outcome{Text: err.Error()}
 			}
-			all += answer.Content.X
+			all[i] = answer.Content.X
 		}
-		return Outcome{Text: all}
+		return Outcome{Text: all[0] + all[1]}
 	}})
 	id := w.become("x")
 	for i, key := range []string{"q1", "q2"} {

@@ -1,7 +1,6 @@
 package longcalls
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"io"
@@ -9,7 +8,6 @@ import (
 	"net/http"
 	"strconv"
 	"strings"
-	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -39,16 +37,6 @@ type world struct {
 	caps    string
 	number  string // the header X-Number
 	last    int
-
-	mu  sync.Mutex
-	log bytes.Buffer
-}
-
-// Write writes to the log.
-func (w *world) Write(p []byte) (int, error) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	return w.log.Write(p)
 }
 
 // serve begins to serve tools.
@@ -58,7 +46,7 @@ func (w *world) serve(cfg rejoin.Config, tools map[string]Tool, around ...func(h
 	if cfg.Policy.TaskAfter == 0 {
 		cfg.Policy.TaskAfter = time.Second
 	}
-	cfg.Logger = slog.New(slog.NewTextHandler(w, nil))
+	cfg.Logger = slog.New(slog.DiscardHandler)
 	var app rejoin.App
 	app, w.addTool = w.sdk.New(cfg.Logger, tools)
 	w.c = rejointest.New(w.T, app, rejointest.Config{Server: cfg, Handler: func(srv *rejoin.Server) http.Handler {
@@ -239,13 +227,6 @@ func (w *world) update(id, answers string) {
 
 // fill is the answer of a user to an elicitation.
 func fill(x string) string { return `{"action":"accept","content":{"x":"` + x + `"}}` }
-
-// logged returns how often the log has a text.
-func (w *world) logged(text string) int {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	return strings.Count(w.log.String(), text)
-}
 
 // waitDone waits for the end of a context, as a tool does.
 func waitDone(ctx context.Context) error {

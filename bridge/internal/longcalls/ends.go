@@ -109,3 +109,35 @@ func limits(w *world) {
 	})
 	ends("Close", rejoin.ErrShutdown, func(string) { w.c.Server().Close() })
 }
+
+// A time limit of a middleware is the deadline of a call that cannot become a task, and its context ends as a context with a deadline does. It is
+// no deadline of a call that can.
+func deadlines(w *world) {
+	type end struct {
+		err, cause error
+		at         time.Duration
+		has        bool
+	}
+	ends := make(chan end, 1)
+	began := time.Now()
+	w.serve(rejoin.Config{}, map[string]Tool{"x": func(ctx context.Context, _ Call) Outcome {
+		at, has := ctx.Deadline()
+		select {
+		case <-ctx.Done():
+		case <-time.After(time.Minute):
+		}
+		ends <- end{ctx.Err(), context.Cause(ctx), at.Sub(began), has}
+		return Outcome{Text: "x"}
+	}}, func(next http.Handler) http.Handler { return http.TimeoutHandler(next, 30*time.Second, "") })
+	w.become("x")
+	if got := <-ends; got.has || got.err != nil {
+		w.Errorf("a task: %+v", got)
+	}
+	w.caps = nothing
+	began = time.Now()
+	s := w.begin(w.call("x"))
+	s.close()
+	if got := <-ends; got != (end{context.DeadlineExceeded, context.DeadlineExceeded, 30 * time.Second, true}) {
+		w.Errorf("%+v", got)
+	}
+}

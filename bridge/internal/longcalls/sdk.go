@@ -61,6 +61,7 @@ func Run(t *testing.T, sdk SDK) {
 		{"a call that runs on", runsOn},
 		{"a client that leaves", leaves},
 		{"limits", limits},
+		{"deadlines", deadlines},
 		{"the handle", handle},
 		{"a question of the handle", handleAsks},
 		{"a question through the session", elicits},
