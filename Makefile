@@ -68,7 +68,7 @@ proxy: ## test behind a real nginx (needs nginx)
 
 .PHONY: soak
 SOAK ?= -for 30m -clients 2000
-soak: ## thousands of clients of random behaviour, for half an hour; every event is accounted for
+soak: ## thousands of clients of random behaviour, for half an hour; every event and task is accounted for
 	go run ./field/soak $(SOAK)
 
 .PHONY: vuln

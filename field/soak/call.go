@@ -22,7 +22,8 @@ type call struct {
 	track track
 
 	mu          sync.Mutex
-	next        int // the number of the next event
+	users       *rand.Rand // decides how questions are answered, which several connections may bring
+	next        int        // the number of the next event
 	answered    bool
 	contact     time.Time // when the client was last in contact with the server
 	longest     time.Duration
@@ -38,6 +39,7 @@ type call struct {
 func newCall(s *session, k int) *call {
 	r := rand.New(rand.NewPCG(s.r.Uint64(), uint64(k))) //nolint:gosec // the same for the same seed
 	c := &call{s: s, r: r, name: fmt.Sprintf("%s/%d", s.name, k), id: s.ids.Add(1), late0: s.late.Load()}
+	c.users = rand.New(rand.NewPCG(r.Uint64(), 0)) //nolint:gosec // likewise
 	c.args = toolArgs{Call: c.name, Seed: r.Uint64(), For: 1 + r.IntN(4000)}
 	switch longest := int(s.job.Longest.Milliseconds()); r.IntN(8) {
 	case 0: // fast and without events: the answer is probably plain JSON
@@ -108,6 +110,7 @@ func (c *call) run(ctx context.Context) {
 	case 1:
 		h["Soak-Stream"] = "yes"
 	}
+	c.noteContact() // the client may not read for long, while the server waits for it to come back
 	resp, err := w.send(http.MethodPost, s.site, h, c.body())
 	if err == nil {
 		s.noteContact()
@@ -209,7 +212,7 @@ func (c *call) message(w *clientConn, data []byte) {
 	case m.Method == "notifications/message" && m.Params.Logger == "call" && m.Params.Data.Call == c.name:
 		c.number(w, m.Params.Data.N, data)
 	case m.Method == "elicitation/create":
-		seed := c.r.Uint64()
+		seed := c.users.Uint64()
 		c.s.work.Go(func() { c.reply(seed, m) })
 	case m.Method == "notifications/cancelled": // a question was withdrawn
 	case m.Method == "" && string(m.ID) == fmt.Sprint(c.id):

@@ -54,32 +54,37 @@ func (c *clientProcess) reply(q question) (a answer, err error) {
 	return a, err
 }
 
-// warm lets one client of each site make a call without cuts, and delete its session.
+// warm lets one client of each era make calls at each site, without cuts.
 func (c *clientProcess) warm(q question) {
 	c.job, c.sites, c.stopping = q.Job, q.Sites, make(chan struct{})
 	close(c.stopping)
-	for i := range c.sites {
-		s := newSession(c, i, 0, rand.New(rand.NewPCG(0, 0))) //nolint:gosec // all alike
-		if !s.open(context.Background()) {
-			return
-		}
-		call := newCall(s, 0)
-		call.args = toolArgs{Call: call.name, Events: 5, For: 100, Closes: 30, Standalone: 1, Late: 1}
-		s.listen.begin(context.Background())
-		call.run(context.Background())
-		s.listen.settle(context.Background())
-		s.remove(context.Background())
-		s.settled()
-		s.pool.close()
-	}
 	var all sync.WaitGroup
 	for i := range c.sites {
-		all.Go(func() { c.warmModern(i) })
+		all.Go(func() {
+			c.warmLegacy(i)
+			c.warmModern(i)
+		})
 	}
 	all.Wait()
 }
 
-// warmModern lets one client of the modern era make a call that becomes a task, and one that asks in its results.
+// warmLegacy lets a client make a call, and delete its session.
+func (c *clientProcess) warmLegacy(i int) {
+	s := newSession(c, i, 0, rand.New(rand.NewPCG(0, 0))) //nolint:gosec // all alike
+	if !s.open(context.Background()) {
+		return
+	}
+	call := newCall(s, 0)
+	call.args = toolArgs{Call: call.name, Events: 5, For: 100, Closes: 30, Standalone: 1, Late: 1}
+	s.listen.begin(context.Background())
+	call.run(context.Background())
+	s.listen.settle(context.Background())
+	s.remove(context.Background())
+	s.settled()
+	s.pool.close()
+}
+
+// warmModern lets a client make a call that becomes a task, and one that asks in its results.
 func (c *clientProcess) warmModern(i int) {
 	m := newModern(newSession(c, i, 1, rand.New(rand.NewPCG(0, 0)))) //nolint:gosec // all alike
 	m.discover(context.Background())

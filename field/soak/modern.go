@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"math/rand/v2"
 	"net/http"
 	"strings"
@@ -92,9 +93,7 @@ func (m *modern) request(method, name string, params map[string]any, declares bo
 		"io.modelcontextprotocol/protocolVersion": modernVersion, "io.modelcontextprotocol/clientInfo": map[string]any{"name": "soak", "version": "1"},
 		"io.modelcontextprotocol/clientCapabilities": capabilities, "io.modelcontextprotocol/logLevel": "debug", "progressToken": m.token(id),
 	}}
-	for key, value := range params {
-		all[key] = value
-	}
+	maps.Copy(all, params)
 	body, err := json.Marshal(map[string]any{"jsonrpc": "2.0", "id": id, "method": method, "params": all})
 	if err != nil {
 		panic(err)

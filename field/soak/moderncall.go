@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"math/rand/v2"
 	"net/http"
 	"strconv"
@@ -127,9 +128,7 @@ func (c *modernCall) request(more map[string]any) (modernRequest, string) {
 		tool, args = "survey", &c.survey
 	}
 	params := map[string]any{"name": tool, "arguments": args}
-	for key, value := range more {
-		params[key] = value
-	}
+	maps.Copy(params, more)
 	c.next = 0
 	q := c.m.request("tools/call", tool, params, c.declares)
 	q.head["Soak-Task-After"] = [...]string{"20ms", "100ms", "500ms", "2s", "10s"}[c.r.IntN(5)]

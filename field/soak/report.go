@@ -124,10 +124,12 @@ func (r *reporter) say(servers, clients *child) error {
 	r.peak("stored, MiB", float64(g.StoredBytes)/(1<<20))
 	r.peak("tasks", float64(g.Tasks))
 	r.peak("tasks that run", float64(g.TasksRunning))
-	fmt.Fprintf(r.out, "%6.0fs calls %d completed %d, modern calls %d, tasks %d (server %d kept, %d run) completed %d, task polls %d, events %d+%d aside, let go %d, resumes %d, takeovers %d (server %d), cuts %d, lost: %s; faults %d;"+
+	fmt.Fprintf(r.out, "%6.0fs calls %d completed %d, modern calls %d, tasks %d (server %d kept, %d run) completed %d, task polls %d,"+
+		" events %d+%d aside, let go %d, resumes %d, takeovers %d (server %d), cuts %d, lost: %s; faults %d;"+
 		" sessions %d streams %d connections %d parked %d stored %s; heap %s goroutines %d RSS %s; CPUs %.2f+%.2f\n",
 		time.Since(r.begun).Seconds(), t["calls"], t["completed"],
-		t["modern calls"], t["tasks"], g.Tasks, g.TasksRunning, t["tasks: completed"], t["task polls"], t["events"], t["events aside"], t["let go"], t["resumes"], t["takeovers"],
+		t["modern calls"], t["tasks"], g.Tasks, g.TasksRunning, t["tasks: completed"], t["task polls"],
+		t["events"], t["events aside"], t["let go"], t["resumes"], t["takeovers"],
 		g.TakenOver, t["cuts"], losses(t), t["faults"], g.Sessions, g.Streams, g.Connections, g.Parked, mib(g.StoredBytes),
 		mib(h.Sample.Heap), h.Sample.Goroutines, mib(h.Sample.RSS), cpus[0], cpus[1])
 	return nil

@@ -92,8 +92,8 @@ func ownSurvey(ctx context.Context, r *rejoin.Request) (any, error) {
 	var sent struct {
 		State   string `json:"requestState"`
 		Answers map[string]struct {
-			Action  string
-			Content map[string]any
+			Action  string         `json:"action"`
+			Content map[string]any `json:"content"`
 		} `json:"inputResponses"`
 	}
 	if err := json.Unmarshal(r.Params, &sent); err != nil {

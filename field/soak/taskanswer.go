@@ -14,7 +14,7 @@ func members(raw []byte) (m map[string]any, ok bool) { return m, json.Unmarshal(
 // answerAll answers questions, each in one of the ways in which users do, or not at all.
 func (t *task) answerAll(ctx context.Context, work *group, asks map[string]inputRequest) {
 	for key, ask := range asks {
-		r := rand.New(rand.NewPCG(t.c.m.r64(t), 0)) //nolint:gosec // the same for the same seed
+		r := t.fork()
 		work.Go(func() { t.answer(ctx, r, key, ask) })
 	}
 }
@@ -32,14 +32,15 @@ func (t *task) answer(ctx context.Context, r *rand.Rand, key string, ask inputRe
 	if !survey {
 		question = key // a tool may ask the same several times
 	}
-	switch r.IntN(10) {
-	case 0:
+	switch way := r.IntN(10); {
+	case m.isStopping():
+	case way == 0:
 		if survey { // the task would wait for ever
 			pause(ctx, 1000+r.IntN(3000))
 			t.cancel(ctx, r)
 		}
 		return
-	case 1:
+	case way == 1:
 		pause(ctx, int(patience.Milliseconds())+1000) // too late for a tool that waits
 	default:
 		pause(ctx, r.IntN(1500))

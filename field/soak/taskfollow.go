@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"errors"
+	"maps"
 	"math/rand/v2"
 	"net/http"
 	"time"
@@ -35,20 +36,30 @@ func (t *task) follow(ctx context.Context) {
 	m.ledger.count("tasks")
 	defer t.account()
 	p := t.newPlan()
-	whole := ctx
-	ctx, cancel := context.WithCancel(whole)
-	var work group
-	defer work.Wait()
-	defer cancel()
 	if other := m.strangers.swap(m.site, stranger{t.id, m.user}); other.user != "" && other.user != m.user && t.r.IntN(4) == 0 {
 		t.intrude(ctx, other)
 	}
+	if t.visit(ctx, &p) || !p.comesBack || !m.wait(m.job.Abandon/2+time.Duration(t.random(int(m.job.Abandon+2*m.job.Retain)))) {
+		return
+	}
+	m.ledger.count("tasks whose clients came back late")
+	p = plan{leaves: -1}
+	t.visit(ctx, &p)
+}
+
+// visit polls until the task has ended, or until the client leaves it. It reports whether the client has seen its end.
+func (t *task) visit(ctx context.Context, p *plan) (ended bool) {
+	m := t.c.m
+	ctx, cancel := context.WithCancel(ctx)
+	var work group
+	defer work.Wait()
+	defer cancel()
 	if p.listens {
-		r := rand.New(rand.NewPCG(t.r.Uint64(), 0)) //nolint:gosec // the same for the same seed
+		r := t.fork()
 		work.Go(func() { t.listen(ctx, r) })
 	}
 	if p.cancels > 0 {
-		r := rand.New(rand.NewPCG(t.r.Uint64(), 0)) //nolint:gosec // likewise
+		r := t.fork()
 		work.Go(func() {
 			pause(ctx, int(p.cancels.Milliseconds()))
 			t.cancel(ctx, r)
@@ -57,20 +68,14 @@ func (t *task) follow(ctx context.Context) {
 	for polls := 0; ctx.Err() == nil && !m.gone.Load(); polls++ {
 		switch over := t.over(); {
 		case over && p.afterwards == 0:
-			return
+			return true
 		case over:
 			p.afterwards--
 		case polls == p.leaves && !m.isStopping():
 			t.mu.Lock()
 			t.left = true
 			t.mu.Unlock()
-			cancel()                                                                                                   // nothing of it goes on
-			if !p.comesBack || !m.wait(m.job.Abandon/2+time.Duration(m.r64(t)%uint64(m.job.Abandon+2*m.job.Retain))) { //nolint:gosec // it is positive
-				return
-			}
-			ctx, cancel = context.WithCancel(whole)
-			defer cancel()
-			m.ledger.count("tasks whose clients came back late")
+			return false
 		}
 		t.rest(ctx)
 		if t.random(8) == 0 {
@@ -78,12 +83,14 @@ func (t *task) follow(ctx context.Context) {
 		}
 		t.poll(ctx, &work)
 	}
+	return true
 }
 
-func (m *modern) r64(t *task) uint64 {
+// fork returns a source of random numbers of its own.
+func (t *task) fork() *rand.Rand {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	return t.r.Uint64()
+	return rand.New(rand.NewPCG(t.r.Uint64(), 0)) //nolint:gosec // the same for the same seed
 }
 
 func (t *task) random(n int) int {
@@ -110,9 +117,7 @@ func (t *task) rest(ctx context.Context) {
 // request makes a request about the task.
 func (t *task) request(method string, more map[string]any) modernRequest {
 	params := map[string]any{"taskId": t.id}
-	for key, value := range more {
-		params[key] = value
-	}
+	maps.Copy(params, more)
 	q := t.c.m.request(method, t.id, params, true)
 	if t.random(6) == 0 {
 		q.head["Accept"] = "text/event-stream"
@@ -123,8 +128,7 @@ func (t *task) request(method string, more map[string]any) modernRequest {
 // ask sends a request about the task, whose connection may be cut. ok: it was answered with a result. Anything but a cut needs an explanation.
 func (t *task) ask(ctx context.Context, q modernRequest, at sight) (a modernAnswer, ok bool) {
 	m := t.c.m
-	r := rand.New(rand.NewPCG(m.r64(t), 0)) //nolint:gosec // the same for the same seed
-	a = m.ask(ctx, r, q, t.random(4) == 0)
+	a = m.ask(ctx, t.fork(), q, t.random(4) == 0)
 	switch {
 	case m.gone.Load(), errors.Is(a.err, errCut), ctx.Err() != nil:
 		return a, false

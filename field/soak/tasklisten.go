@@ -12,6 +12,8 @@ import (
 	"github.com/rejoin-mcp/rejoin/internal/sse"
 )
 
+const subscriptionID = "io.modelcontextprotocol/subscriptionId"
+
 // listen listens to the task until it has ended or ctx ends, over connections that are cut.
 func (t *task) listen(ctx context.Context, r *rand.Rand) {
 	var work group
@@ -103,7 +105,7 @@ func (t *task) acknowledgedListen(w *clientConn, data []byte, id int64) bool {
 	err := json.Unmarshal(data, &ack)
 	ids := ack.Params.Notifications.IDs
 	switch {
-	case err != nil || ack.Method != "notifications/subscriptions/acknowledged" || string(ack.Params.Meta["io.modelcontextprotocol/subscriptionId"]) != strconv.FormatInt(id, 10):
+	case err != nil || ack.Method != "notifications/subscriptions/acknowledged" || string(ack.Params.Meta[subscriptionID]) != strconv.FormatInt(id, 10):
 		t.faultf(w, "not the acknowledgement of a listen: %s", data)
 		return false
 	case len(ids) == 0:
@@ -134,7 +136,7 @@ func (t *task) notified(w *clientConn, data []byte, id int64) (state []byte, ok 
 	if err == nil {
 		err = json.Unmarshal(note.Params, &params)
 	}
-	if err != nil || note.Method != "notifications/tasks" || string(params.Meta["io.modelcontextprotocol/subscriptionId"]) != strconv.FormatInt(id, 10) {
+	if err != nil || note.Method != "notifications/tasks" || string(params.Meta[subscriptionID]) != strconv.FormatInt(id, 10) {
 		t.faultf(w, "what is this? %s", data)
 		return nil, false
 	}

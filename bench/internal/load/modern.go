@@ -24,7 +24,8 @@ func PostModern(method, name string, body []byte) []byte {
 // CallModern returns the bytes of a modern tools/call. id is also its progress token; arguments is JSON. tasks: the client declares that it takes
 // a task in place of the result.
 func CallModern(id int, tool, arguments string, tasks bool) []byte {
-	return PostModern("tools/call", tool, fmt.Appendf(nil, `{"jsonrpc":"2.0","id":%d,"method":"tools/call","params":{"name":"%s","arguments":%s,"_meta":{%s,"progressToken":%d}}}`,
+	return PostModern("tools/call", tool, fmt.Appendf(nil,
+		`{"jsonrpc":"2.0","id":%d,"method":"tools/call","params":{"name":"%s","arguments":%s,"_meta":{%s,"progressToken":%d}}}`,
 		id, tool, arguments, meta(tasks), id))
 }
 

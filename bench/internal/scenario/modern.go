@@ -9,9 +9,10 @@ func modernCalls() []Scenario {
 	return []Scenario{{
 		ID:    "calls-modern",
 		Title: "tools/call, version 2026-07-28, 16 clients",
-		Text: "As the calls of older versions: 16 clients with a connection each call the tool `echo`, after 0.15 s of warm-up for 0.5 s. There are no sessions. Each request repeats " +
-			"its method and its tool in the head, and has its client's capabilities in `_meta`. In subjects with `-tasks` these contain the tasks extension; the calls are too quick " +
-			"to become tasks, and each must be answered with its text. The server has one CPU (GOMAXPROCS=1), the load another.",
+		Text: "As the calls of older versions: 16 clients with a connection each call the tool `echo`, after 0.15 s of warm-up for 0.5 s. There are no " +
+			"sessions. Each request repeats its method and its tool in the head, and has its client's capabilities in `_meta`. In subjects with " +
+			"`-tasks` these contain the tasks extension; the calls are too quick to become tasks, and each must be answered with its text. The server " +
+			"has one CPU (GOMAXPROCS=1), the load another.",
 		Metrics: callMetrics,
 		Subjects: []string{
 			"bare-modern", "rejoin-modern", "rejoin-modern-tasks",

@@ -11,7 +11,9 @@ import (
 
 // paced calls do once in every period for each of n units, until d is over, over several connections. The times of the units are spread evenly over
 // the period. It returns by how many milliseconds each call began too late, sorted, and how long all took.
-func (t target) paced(ctx context.Context, n, conns int, every, d time.Duration, do func(c *load.Conn, i int) error) (late []float64, took time.Duration, err error) {
+func (t target) paced(
+	ctx context.Context, n, conns int, every, d time.Duration, do func(c *load.Conn, i int) error,
+) (late []float64, took time.Duration, err error) {
 	var mu sync.Mutex
 	began := time.Now()
 	err = t.each(ctx, conns, conns, func(c *load.Conn, w int) error {

@@ -32,9 +32,10 @@ func taskPolls() []Scenario {
 	return []Scenario{{
 		ID:    "tasks-polled",
 		Title: "10,000 tasks, each polled every 5 s",
-		Text: "The calls of version 2026-07-28 have become tasks. For 20 s each task is polled every 5 s with `tasks/get`, over 64 connections. Then all tools end at once. Every client " +
-			"polls until it has its result, and once more: it must get the same bytes. Each result has a text of its own. `lost` counts results that did not come, `wrong` those that were " +
-			"another task's or changed. Server and load have a CPU each. The resident set is measured after a collection, before the polls.",
+		Text: "The calls of version 2026-07-28 have become tasks. For 20 s each task is polled every 5 s with `tasks/get`, over 64 connections. Then all " +
+			"tools end at once. Every client polls until it has its result, and once more: it must get the same bytes. Each result has a text of its " +
+			"own. `lost` counts results that did not come, `wrong` those that were another task's or changed. Server and load have a CPU each. The " +
+			"resident set is measured after a collection, before the polls.",
 		Metrics: []results.Metric{
 			{Key: "tasks", Title: "tasks", Plain: true},
 			{Key: "polls/s", Title: "polls/s", Plain: true},

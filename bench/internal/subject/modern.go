@@ -20,7 +20,8 @@ const bareModernName = "bare-modern"
 var moderns = append([]Subject{
 	{
 		Name: bareModernName, Base: bareModernName, Modern: true, New: newBareModern,
-		Notes: "Version 2026-07-28, without sessions. Written by hand with encoding/json: checks what the version requires of head and body, and answers JSON. No tasks.",
+		Notes: "Version 2026-07-28, without sessions. Written by hand with encoding/json: checks what the version requires of head and body, and " +
+			"answers JSON. No tasks.",
 	},
 	{
 		Name: "gosdk-modern", Base: bareModernName, Modern: true, Stream: true,
