@@ -23,9 +23,9 @@ The server may *disconnect* a client: it ends a stream early, after it has told 
 then asks for the stream of its call again. A client that never does this waits for its own time-out, if it has one. *Kept* means that the server
 did not disconnect the client.
 
-Version 2026-07-28 has no polling. There such a call becomes a *task* if it declares the extension for tasks: the client gets the name of the task,
-and asks for its state until the result is there. All other calls are *kept*, and never become tasks. If an application declares the extension and
-its client does not know it (*declaring tasks*), its long calls fail, or seem to have no result.
+Version 2026-07-28 has no polling. There such a call becomes a [*task*](tasks.md) if it declares the extension for tasks: the client gets the name of the
+task, and asks for its state until the result is there. All other calls are *kept*, and never become tasks. If an application declares the extension
+and its client does not know it (*declaring tasks*), its long calls fail, or seem to have no result.
 
 ## What they do
 Each client makes four calls: a quick one; one of two seconds with three reports of progress; one of 1.5 s with a ` + "`CloseAfter`" + ` of 300 ms;
