@@ -2,7 +2,6 @@ package core
 
 import (
 	"fmt"
-	"math/rand/v2"
 	"slices"
 	"testing"
 	"time"
@@ -430,36 +429,13 @@ func (w *taskWorld) finish() {
 
 // TestTaskModel steps tasks at random, and compares each with a list of what has happened: see taskWorld.
 func TestTaskModel(t *testing.T) {
-	t.Parallel()
-	const groups, steps = 8, 400
-	runs := 200
-	if testing.Short() {
-		runs = 20
-	}
-	for group := range groups {
-		t.Run("", func(t *testing.T) {
-			t.Parallel()
-			for run := range runs {
-				seed := uint64(group*runs + run)
-				w := newTaskWorld(t, &random{rand.New(rand.NewPCG(seed, 3)), steps})
-				w.seed = seed
-				w.run()
-			}
-		})
-	}
+	runModels(t, 3, 8, 400, func(t *testing.T, src source, seed uint64) {
+		w := newTaskWorld(t, src)
+		w.seed = seed
+		w.run()
+	})
 }
 
-// FuzzTask does the same, with what happens in the hands of the fuzzer.
 func FuzzTask(f *testing.F) {
-	for seed := range uint64(20) {
-		r := rand.New(rand.NewPCG(seed, 4))
-		b := make([]byte, 400)
-		for i := range b {
-			b[i] = byte(r.Uint32())
-		}
-		f.Add(b)
-	}
-	f.Fuzz(func(t *testing.T, b []byte) {
-		newTaskWorld(t, &given{b}).run()
-	})
+	fuzzModel(f, 4, func(t *testing.T, src source) { newTaskWorld(t, src).run() })
 }

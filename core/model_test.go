@@ -35,10 +35,10 @@ func (b *given) pick(n int) int {
 	return c % n
 }
 
-// TestModel steps machines at random, and compares each with lists: see world.
-func TestModel(t *testing.T) {
+// runModels runs a model in groups with many seeds. kind tells its random numbers from those of other models.
+func runModels(t *testing.T, kind uint64, groups, steps int, run func(t *testing.T, src source, seed uint64)) {
+	t.Helper()
 	t.Parallel()
-	const groups, steps = 16, 300
 	runs := 200
 	if testing.Short() {
 		runs = 20
@@ -46,29 +46,39 @@ func TestModel(t *testing.T) {
 	for group := range groups {
 		t.Run("", func(t *testing.T) {
 			t.Parallel()
-			for run := range runs {
-				seed := uint64(group*runs + run)
-				w := newWorld(t, &random{rand.New(rand.NewPCG(seed, 1)), steps})
-				w.seed = seed
-				w.run()
+			for i := range runs {
+				seed := uint64(group*runs + i)
+				run(t, &random{rand.New(rand.NewPCG(seed, kind)), steps}, seed)
 			}
 		})
 	}
 }
 
-// FuzzMachine does the same, with what happens in the hands of the fuzzer.
-func FuzzMachine(f *testing.F) {
+// fuzzModel does the same, with what happens in the hands of the fuzzer.
+func fuzzModel(f *testing.F, kind uint64, run func(t *testing.T, src source)) {
+	f.Helper()
 	for seed := range uint64(20) {
-		r := rand.New(rand.NewPCG(seed, 2))
+		r := rand.New(rand.NewPCG(seed, kind))
 		b := make([]byte, 400)
 		for i := range b {
 			b[i] = byte(r.Uint32())
 		}
 		f.Add(b)
 	}
-	f.Fuzz(func(t *testing.T, b []byte) {
-		newWorld(t, &given{b}).run()
+	f.Fuzz(func(t *testing.T, b []byte) { run(t, &given{b}) })
+}
+
+// TestModel steps machines at random, and compares each with lists: see world.
+func TestModel(t *testing.T) {
+	runModels(t, 1, 16, 300, func(t *testing.T, src source, seed uint64) {
+		w := newWorld(t, src)
+		w.seed = seed
+		w.run()
 	})
+}
+
+func FuzzMachine(f *testing.F) {
+	fuzzModel(f, 2, func(t *testing.T, src source) { newWorld(t, src).run() })
 }
 
 // run takes the world through its steps, and to an orderly end.
