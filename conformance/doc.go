@@ -1,6 +1,7 @@
 // Package conformance tests rejoin against software of others: the official conformance suite (conformance/run, with the servers in
 // ./fixture, ./gosdkfixture and ./mcpgofixture), and the clients of the official SDKs and of mcp-go (the tests of this package). Package
-// client is tested against the suite's own servers (conformance/run-client, with ./clientmode) and against those of the SDKs and mcp-go.
+// client is tested against the suite's own servers (conformance/run-client, with ./clientmode), against those of the SDKs and mcp-go, and beside the
+// clients of others (./drivenclient).
 //
 // The suite succeeds also if it could not make a check. So check.mjs compares the results with expected.mjs, which names each check that must be
 // made, and its own tests (make conformance) show that it fails when one is missing.

@@ -25,6 +25,7 @@ import (
 
 	"github.com/rejoin-mcp/rejoin"
 	stdadapter "github.com/rejoin-mcp/rejoin/adapters/stdlib"
+	rejoinclient "github.com/rejoin-mcp/rejoin/client"
 	"github.com/rejoin-mcp/rejoin/conformance/internal/sample"
 )
 
@@ -174,6 +175,25 @@ func goChoosers() []chooser {
 		{name: "go-sdk v1.8.0, with the extension", tasks: true, connect: viaGoSDK(withTasks, "")},
 		{name: "mcp-go v1.2.1", connect: viaMCPGo(nil)},
 		{name: "mcp-go v1.2.1, with the extension", tasks: true, connect: viaMCPGo(map[string]any{"io.modelcontextprotocol/tasks": struct{}{}})},
+		{name: "package client", connect: viaClient(rejoinclient.EraAuto)},
+		{name: "package client, `EraLegacy`", connect: viaClient(rejoinclient.EraLegacy)},
+		{name: "package client, `EraModern`", connect: viaClient(rejoinclient.EraModern)},
+	}
+}
+
+func viaClient(era rejoinclient.Era) func(*testing.T, string) (func(string) error, error) {
+	return func(t *testing.T, url string) (func(string) error, error) {
+		t.Helper()
+		s, err := rejoinclient.Connect(t.Context(), url, rejoinclient.Config{Era: era})
+		if err != nil {
+			return nil, err
+		}
+		t.Cleanup(s.Leave)
+		return func(tool string) error {
+			return s.Do(t.Context(), "tools/call", map[string]any{
+				"name": tool, "arguments": struct{}{}, "_meta": map[string]any{"progressToken": tool},
+			}, nil)
+		}, nil
 	}
 }
 

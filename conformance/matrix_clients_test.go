@@ -2,9 +2,18 @@
 
 package conformance_test
 
-import "testing"
+import (
+	"os/exec"
+	"path/filepath"
+	"testing"
 
-// customer is a widely used client.
+	"github.com/stretchr/testify/require"
+)
+
+// ours is the name of package client of this repository.
+const ours = "package client"
+
+// customer is a widely used client, or ours.
 type customer struct {
 	name    string
 	command func(t *testing.T) []string
@@ -26,6 +35,7 @@ func customers() []customer {
 		{name: "mcp-go v1.2.1", command: built("mcpgo", "go.mod", "-log"), named: true, often: true},
 		{name: "mcp-go v1.2.1, declaring tasks", command: built("mcpgo", "go.mod", "-log", "-tasks"), named: true},
 		{name: "mcp-go v1.2.1, listening", command: built("mcpgo", "go.mod", "-log", "-listen"), named: true},
+		{name: ours, command: driven, tasks: true, named: true, often: true},
 		{name: "@modelcontextprotocol/sdk 1.10.2", command: node("sdk", "sdk-1.10.2"), named: true},
 		{name: "@modelcontextprotocol/sdk 1.15.1", command: node("sdk", "sdk-1.15.1"), named: true},
 		{name: "@modelcontextprotocol/sdk 1.20.2", command: node("sdk", "sdk-1.20.2"), named: true, often: true},
@@ -55,6 +65,15 @@ func built(folder, mod string, args ...string) func(*testing.T) []string {
 		t.Helper()
 		return append([]string{build(t, folder, mod)}, args...)
 	}
+}
+
+// driven returns the command of package client, built as it is in this repository.
+func driven(t *testing.T) []string {
+	t.Helper()
+	path := filepath.Join(programs, "drivenclient")
+	out, err := exec.CommandContext(t.Context(), "go", "build", "-buildvcs=false", "-o", path, "./drivenclient").CombinedOutput()
+	require.NoError(t, err, "%s", out)
+	return []string{path}
 }
 
 // node returns the command of a program of clients/node.

@@ -27,6 +27,9 @@ func TestClientsAreThoseOfTheLock(t *testing.T) {
 		want = append(want, name+" "+version)
 	}
 	for _, c := range customers() {
+		if c.name == ours {
+			continue
+		}
 		if words := strings.Fields(strings.ReplaceAll(c.name, ",", "")); !strings.HasPrefix(words[1], "v") { // for Go clients the .mod files have the version
 			got = append(got, words[0]+" "+words[1])
 		}

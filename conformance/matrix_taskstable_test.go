@@ -16,7 +16,7 @@ These clients of version 2026-07-28 know tasks. Here they are behind ` + "`EraBo
 300 ms.
 
 - *Long call*: how the call with a ` + "`CloseAfter`" + ` of the table above ended, and how many of its three messages about progress arrived as such, before it
-  became a task, and as the status of the task, which begins with the newest message.
+  became a task, and as the status of the task, which begins with the newest message. Package client says each message once.
 - *Cut connections*: a proxy cuts each connection after one second. [eras.md](eras.md) has the clients that do not know tasks behind this proxy.
 - *A lost poll*: the connection of the first ` + "`tasks/get`" + ` is cut. If the client gives up, the task lives on.
 - *Questions*: the tool asks twice in the task. With an SDK it returns its questions, and with ` + "`NewApp` it calls `Handle.Ask`" + `.
