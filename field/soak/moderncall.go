@@ -249,7 +249,7 @@ func (c *modernCall) checkResult(raw []byte, whole bool) (fault string) {
 	case out.Call != c.name:
 		return "the result of another call"
 	case out.Failed != "":
-		return "the tool could not send"
+		return "the tool could not send, or was not told all"
 	case out.Sent != want || out.Filling != filling(seed, fill):
 		return "not what the tool returns"
 	case whole && c.survey.Rounds == 0 && c.next != want:

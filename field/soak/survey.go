@@ -45,6 +45,7 @@ func questionOf(call string, round int, key string) string {
 // survey is the tool. answers are those that the client sent with this call.
 func survey(ctx context.Context, p *surveyArgs, state string, answers map[string]string) (step surveyStep, err error) {
 	var now surveyState
+	failed := ""
 	if state != "" {
 		if err := json.Unmarshal([]byte(state), &now); err != nil {
 			return step, err
@@ -55,17 +56,18 @@ func survey(ctx context.Context, p *surveyArgs, state string, answers map[string
 				got = append(got, questionOf(p.Call, now.Round, fmt.Sprint("k", k))+"="+said)
 			}
 		}
-		if len(got) == p.Keys { // otherwise the round is asked again
-			now.Round++
-			now.Got = append(now.Got, got...)
+		now.Round++
+		now.Got = append(now.Got, got...)
+		if len(got) < p.Keys { // a task must not go on with a part of the answers
+			failed = fmt.Sprintf("%d of %d answers", len(got), p.Keys)
 		}
 	}
 	random := rand.New(rand.NewPCG(p.Seed, uint64(now.Round))) //nolint:gosec // it shall be the same for the same seed
 	if !pause(ctx, random.IntN(p.For+1)) {
 		return step, context.Cause(ctx)
 	}
-	if now.Round >= p.Rounds {
-		text, err := json.Marshal(outcome{Call: p.Call, Sent: now.Round, Answers: now.Got, Filling: filling(p.Seed, p.Fill)})
+	if now.Round >= p.Rounds || failed != "" {
+		text, err := json.Marshal(outcome{Call: p.Call, Sent: now.Round, Answers: now.Got, Failed: failed, Filling: filling(p.Seed, p.Fill)})
 		return surveyStep{text: string(text)}, err
 	}
 	step.asks = map[string]string{}
