@@ -43,6 +43,9 @@ func (t *task) follow(ctx context.Context) {
 		return
 	}
 	m.ledger.count("tasks whose clients came back late")
+	t.mu.Lock()
+	t.left, t.asked = false, map[string]bool{} // what was asked before still waits for an answer
+	t.mu.Unlock()
 	p = plan{leaves: -1}
 	t.visit(ctx, &p)
 }
