@@ -49,8 +49,8 @@
 //
 // Unless rejoin.Config.Eras is rejoin.EraLegacy, the SDK's own stateless handler serves requests of version 2026-07-28. This needs v1.7.0 of the
 // SDK: with an older one rejoin.EraDefault is rejoin.EraLegacy, and rejoin.NewServer refuses rejoin.EraBoth and rejoin.EraModern. These requests
-// have no session, and clients cannot poll: CloseSSEStream is the SDK's and does nothing. A disconnect cancels a request, unless rejoin has made
-// a task of it (rejoin.Config.Tasks), of which the SDK knows nothing. The newest version that initialize can negotiate is 2025-11-25.
+// have no session, and clients cannot poll: CloseSSEStream makes the call a task (rejoin.Config.Tasks), and does nothing if the client takes none. A
+// disconnect cancels a request, unless it is a task, of which the SDK knows nothing. The newest version that initialize can negotiate is 2025-11-25.
 //
 // # Versions of the SDK
 //

@@ -115,6 +115,7 @@ func middleware(next mcp.MethodHandler) mcp.MethodHandler {
 			var stop func()
 			ctx, stop = modernContext(ctx, request)
 			defer stop()
+			closeByTask(ctx, req.GetExtra())
 		}
 		returned := safe.Run(func() { result, err = next(ctx, method, req) }, func(what any, stack string) {
 			if what == safe.ErrGoexit { //nolint:errorlint // safe.Run does not wrap it
@@ -161,6 +162,15 @@ func modernContext(sdk, request context.Context) (_ context.Context, stop func()
 		unwatch()
 		cancel(nil)
 		timeUp()
+	}
+}
+
+// closeByTask lets a tool of a modern call make its call a task by the SDK's own function. That function does nothing if the client takes no tasks.
+func closeByTask(ctx context.Context, extra *mcp.RequestExtra) {
+	if h := rejoin.HandleFromContext(ctx); extra != nil && h.Resumable() {
+		extra.CloseSSEStream = func(mcp.CloseSSEStreamArgs) {
+			_ = h.CloseStream(0) // the SDK's function returns no error, and a tool need not know
+		}
 	}
 }
 
