@@ -210,6 +210,7 @@ func drain(srv *rejoin.Server, limit time.Duration) {
 // RunTasks runs all scenarios of calls that become tasks. newApp returns a ModernApp with TaskTools; it is called in the bubble of each scenario.
 func RunTasks(t *testing.T, newApp func(*Handlers) rejoin.App) {
 	t.Helper()
+	oneAtATime(t)
 	for _, e := range slices.Sorted(maps.Keys(taskEnds)) {
 		for _, what := range slices.Sorted(maps.Keys(taskOperations)) {
 			t.Run(e+" and "+what, func(t *testing.T) {
