@@ -86,6 +86,12 @@ func (r *Relay) leave() (left bool) {
 	case r.headed && !r.between:
 		return false // it comes back when the event is complete
 	}
+	select {
+	case <-r.ended: // at this moment
+		r.leaving.stop()
+		return false
+	default:
+	}
 	leaver := r.leaving.to
 	answer, to := leaver.Answer()
 	r.leaving.stop()
@@ -115,6 +121,10 @@ func (r *Relay) leave() (left bool) {
 	r.out.Limit()                                                          // what ends the response is written after this
 	r.out, r.cfg, r.waiting, r.leaving = Writer{}, RelayConfig{}, nil, nil // the handler keeps the Relay, and nothing of the request may outlive it
 	r.in.to = to
+	first := r.outcome.CompareAndSwap(goesOn, leftFirst)
 	close(r.in.left)
+	if !first { // the handler has ended without a response
+		to.end(r.panicked, r.stack)
+	}
 	return true
 }

@@ -5,11 +5,13 @@ import (
 	"fmt"
 	"maps"
 	"net/http"
+	"sync/atomic"
 	"time"
 
 	"github.com/rejoin-mcp/rejoin/internal/door"
 	"github.com/rejoin-mcp/rejoin/internal/safe"
 	"github.com/rejoin-mcp/rejoin/internal/sse"
+	"github.com/rejoin-mcp/rejoin/internal/stack"
 )
 
 // Relay serves a request by an http.Handler that runs in a goroutine of its own, and writes what that handler writes. Only the goroutine that
@@ -32,6 +34,7 @@ type Relay struct {
 	tail    [3]byte
 	err     error // the client cannot be reached
 
+	outcome atomic.Int32 // what came first
 	own     ownStream
 	waiting []relayOrder // messages of ours that wait until the handler is between two events
 	leaving *leaving     // nil: the Relay never leaves
@@ -70,25 +73,30 @@ func (r *Relay) Start(h http.Handler, req *http.Request) {
 		w = flushingRelayWriter{&r.in}
 	}
 	go func() {
+		stack.To8K(false)
 		defer r.handlerEnded()
 		safe.Run(func() {
 			h.ServeHTTP(w, req)
-		}, func(what any, stack string) { r.panicked, r.stack = what, stack })
+		}, func(what any, trace string) { r.panicked, r.stack = what, trace })
 	}()
 }
 
 // handlerEnded tells Run that the handler has ended, or the Collector if Run has left.
 func (r *Relay) handlerEnded() {
-	close(r.ended)
-	if r.in.left == nil {
+	if r.outcome.CompareAndSwap(goesOn, handlerFirst) {
+		close(r.ended)
 		return
 	}
-	select {
-	case <-r.in.left:
-		r.in.to.end(r.panicked, r.stack)
-	case <-r.in.over:
-	}
+	<-r.in.left // leave is about to close it
+	r.in.to.end(r.panicked, r.stack)
 }
+
+// What came first: the end of the handler, or that the Relay has left its client.
+const (
+	goesOn int32 = iota
+	handlerFirst
+	leftFirst
+)
 
 // Run does what the handler asks for until it has ended, or until the client has got another answer (Leaver). It reports whether it has left.
 func (r *Relay) Run() (left bool) {

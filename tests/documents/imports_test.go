@@ -28,7 +28,7 @@ func TestImports(t *testing.T) {
 		"/internal/safe":            nil,
 		"/internal/stack":           nil,
 		"/internal/door":            nil,
-		"/internal/respond":         {"/internal/door", "/internal/jsonrpc", "/internal/safe", "/internal/sse"},
+		"/internal/respond":         {"/internal/door", "/internal/jsonrpc", "/internal/safe", "/internal/sse", "/internal/stack"},
 		"/internal/engine":          {"/core", "/eventstore", "/internal/jsonrpc", "/internal/respond", "/internal/safe", "/internal/sse"},
 		"/internal/rawhttp":         {"", "/adapters/stdlib", "/internal/jsonrpc", "/internal/pipe", "/internal/sse"},
 		"/bridge/internal/crossing": {""}, "/bridge/internal/longcalls": {"", "/internal/sse", "/rejointest"},
