@@ -105,12 +105,10 @@ func (in *incoming) cancelHandler() {
 // middleware gives a handler the context of its call. It answers the call if the handler panics or ends its goroutine: the SDK recovers neither.
 func middleware(next mcp.MethodHandler) mcp.MethodHandler {
 	return func(ctx context.Context, method string, req mcp.Request) (result mcp.Result, err error) {
+		stack.To16K(false) // the SDK starts a goroutine for each call; the check of a tool's arguments needs that much
+
 		log := slog.Default
 		var call *rejoin.Call
-		run := func(f func() bool) bool {
-			stack.To16K(false) // the SDK starts a goroutine for each call; the check of a tool's arguments needs that much
-			return f()
-		}
 		if in := incomingOf(ctx, req.GetExtra()); in != nil {
 			ctx, log, call = in.handlerContext(ctx), in.session.Logger, in.call
 		} else if request, ok := ctx.Value(modernKey{}).(context.Context); ok {
@@ -118,20 +116,17 @@ func middleware(next mcp.MethodHandler) mcp.MethodHandler {
 			ctx, stop = modernContext(ctx, request)
 			defer stop()
 			closeByTask(ctx, req.GetExtra())
-			run = aside
 		}
-		returned := run(func() bool {
-			return safe.Run(func() { result, err = next(ctx, method, req) }, func(what any, stack string) {
-				err = internalError()
-				if what != safe.ErrGoexit { //nolint:errorlint // safe.Run does not wrap it
-					log().Error("rejoin: panic in a handler", "method", method, "panic", what, "stack", stack)
-					return
-				}
+		returned := safe.Run(func() { result, err = next(ctx, method, req) }, func(what any, stack string) {
+			if what == safe.ErrGoexit { //nolint:errorlint // safe.Run does not wrap it
 				log().Error("rejoin: a handler did not return", "method", method)
 				if call != nil { // the SDK cannot answer: its goroutine ends here
 					_ = call.Fail(rejoin.Errorf(rejoin.CodeInternal, "internal error")) // the call may have ended
 				}
-			})
+				return
+			}
+			log().Error("rejoin: panic in a handler", "method", method, "panic", what, "stack", stack)
+			err = internalError()
 		})
 		switch {
 		case !returned:
@@ -142,18 +137,6 @@ func middleware(next mcp.MethodHandler) mcp.MethodHandler {
 		}
 		return result, decodable(err)
 	}
-}
-
-// aside runs f in a goroutine of its own, which f may end: then it returns false. In a modern call only the SDK can answer.
-func aside(f func() bool) (returned bool) {
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		stack.To16K(false)
-		returned = f()
-	}()
-	<-done
-	return returned
 }
 
 // modernKey is the key of a modern request's context in itself.
