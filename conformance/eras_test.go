@@ -245,7 +245,13 @@ func TestErasOfGoClients(t *testing.T) {
 	for _, c := range goChoosers() {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
-			requireRow(t, c.row(t, []func(tools) rejoin.App{bridgedGoSDK, bridgedMCPGo, newApp}))
+			servers := []func(tools) rejoin.App{bridgedGoSDK, bridgedMCPGo, newApp}
+			row := c.row(t, servers)
+			if !documented(t, row) { // on a busy machine a proxy may cut before the server has let go: once more
+				t.Logf("differs: %s", row)
+				row = c.row(t, servers)
+			}
+			requireRow(t, row)
 		})
 	}
 }
