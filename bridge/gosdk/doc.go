@@ -43,7 +43,8 @@
 // close the session of a client that is away; rejoin has its own limits for that.
 //
 // If a handler panics, or returns neither a result nor an error, its call is answered with an internal error, and this is logged, a panic with its
-// stack. A tool must recover panics in goroutines that it starts. Errors of a handler reach the client as with the SDK's own transports.
+// stack. A tool must recover panics in goroutines that it starts. The same holds for a tool that ends its goroutine
+// (runtime.Goexit), except in a modern call: the SDK never answers that. Errors of a handler reach the client as with the SDK's own transports.
 //
 // # Eras
 //
