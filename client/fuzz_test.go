@@ -33,16 +33,7 @@ func FuzzServer(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, answer []byte) {
 		synctest.Test(t, func(t *testing.T) {
-			w, hc := network(t)
-			go func() {
-				for {
-					c, err := w.Accept()
-					if err != nil {
-						return
-					}
-					go talk(c, answer)
-				}
-			}()
+			w, hc := talking(t, func(c net.Conn) { talk(c, answer) })
 			s, err := client.Connect(t.Context(), address, client.Config{
 				HTTP: hc, MaxEventBytes: 64 * kilobyte, Attempts: 4, Logger: slog.New(slog.DiscardHandler),
 			})
@@ -58,6 +49,22 @@ func FuzzServer(f *testing.F) {
 			require.Len(t, w.hosts, 1)
 		})
 	})
+}
+
+// talking is a network on which each connection is answered by talk.
+func talking(t *testing.T, talk func(net.Conn)) (*wire, *http.Client) {
+	t.Helper()
+	w, hc := network(t)
+	go func() {
+		for {
+			c, err := w.Accept()
+			if err != nil {
+				return
+			}
+			go talk(c)
+		}
+	}()
+	return w, hc
 }
 
 // talk initializes a session as it should be, and answers everything else so.

@@ -32,16 +32,7 @@ func FuzzTask(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, result []byte) {
 		synctest.Test(t, func(t *testing.T) {
-			w, hc := network(t)
-			go func() {
-				for {
-					c, err := w.Accept()
-					if err != nil {
-						return
-					}
-					go talkTask(c, result)
-				}
-			}()
+			_, hc := talking(t, func(c net.Conn) { talkTask(c, result) })
 			s, err := client.Connect(t.Context(), address, client.Config{
 				HTTP: hc, Era: client.EraModern, MaxEventBytes: 64 * kilobyte, Attempts: 4, Logger: slog.New(slog.DiscardHandler),
 				OnRequest: func(context.Context, string, json.RawMessage) (any, error) { return struct{}{}, nil },

@@ -7,9 +7,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
-	"net/http/httptest"
 	"strings"
-	"sync"
 	"testing/synctest"
 	"time"
 
@@ -183,35 +181,16 @@ func ownTasksAtOnce(e *exam) {
 	rejointest.New(e, e.taskApp(func(ctx context.Context, _ bool) {
 		elapse(time.Duration(len(e.who(ctx))) * time.Millisecond)
 	}), e.tasks(rejoin.Policy{}, func(h http.Handler) { handler = h }))
-	do := func(r *http.Request) (answer, error) {
-		ctx, cancel := context.WithTimeout(r.Context(), patience)
-		defer cancel()
-		w := httptest.NewRecorder()
-		handler.ServeHTTP(w, r.WithContext(ctx))
-		return answer{w.Code, w.Header(), w.Body.String()}, nil
-	}
-	var mu sync.Mutex
-	var work sync.WaitGroup
-	faults := map[*user]error{}
-	for i := range users {
-		work.Go(func() {
-			u := newUser(i, do)
-			err := u.callTask()
-			for _, step := range []func() error{u.answerTask, u.finishTask} {
-				if err == nil {
-					elapse(time.Second)
-					err = step()
-				}
+	e.usersAtOnce(handler, func(u *user) error {
+		err := u.callTask()
+		for _, step := range []func() error{u.answerTask, u.finishTask} {
+			if err == nil {
+				elapse(time.Second)
+				err = step()
 			}
-			if err != nil {
-				mu.Lock()
-				defer mu.Unlock()
-				faults[u] = err
-			}
-		})
-	}
-	work.Wait()
-	e.report(faults)
+		}
+		return err
+	})
 }
 
 // A call becomes a task however outer middleware wraps the response writer, also if it can neither flush nor be unwrapped.

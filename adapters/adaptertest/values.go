@@ -215,6 +215,21 @@ func ownValuesAtOnce(e *exam) {
 	e.tenantServer(e.userApp(func(ctx context.Context) {
 		elapse(time.Duration(len(e.who(ctx))) * time.Millisecond)
 	}), time.Millisecond, func(h http.Handler) { handler = h })
+	e.usersAtOnce(handler, func(u *user) error {
+		err := u.open()
+		if err == nil {
+			err = u.call()
+		}
+		if err == nil {
+			elapse(u.retry)
+			err = u.poll()
+		}
+		return err
+	})
+}
+
+// usersAtOnce lets many users do the same at once, each in a goroutine of its own, and reports their faults. They call the handler directly.
+func (e *exam) usersAtOnce(handler http.Handler, act func(u *user) error) {
 	do := func(r *http.Request) (answer, error) {
 		ctx, cancel := context.WithTimeout(r.Context(), patience)
 		defer cancel()
@@ -228,15 +243,7 @@ func ownValuesAtOnce(e *exam) {
 	for i := range users {
 		work.Go(func() {
 			u := newUser(i, do)
-			err := u.open()
-			if err == nil {
-				err = u.call()
-			}
-			if err == nil {
-				elapse(u.retry)
-				err = u.poll()
-			}
-			if err != nil {
+			if err := act(u); err != nil {
 				mu.Lock()
 				defer mu.Unlock()
 				faults[u] = err

@@ -37,8 +37,8 @@ func TestEndsCross(t *testing.T) {
 
 // Whatever is on its way when a call that becomes a task ends, nothing of it is left, and the context of each tool ends.
 func TestTasksCross(t *testing.T) {
-	if newModern(nil) == nil {
-		return // there are no modern calls: TestAnSDKWithoutTheModernEra
+	if !modernEra(t) {
+		return
 	}
 	crossing.RunTasks(t, func(handlers *crossing.Handlers) rejoin.App {
 		tools := map[string]handler{}

@@ -88,8 +88,8 @@ func (n *tenants) about(tenant, token, method, task, more string) string {
 
 // Each tenant's task is served by its server, also when it runs again, and belongs to its user.
 func TestTasksOfTenants(t *testing.T) {
-	if newModern(nil) == nil {
-		return // there are no modern calls: TestAnSDKWithoutTheModernEra
+	if !modernEra(t) {
+		return
 	}
 	bubble(t, func(t *testing.T) {
 		n := newTenants(t)
@@ -127,8 +127,8 @@ func TestTasksOfTenants(t *testing.T) {
 
 // Where there are several servers, an answer about a task names none that is not its own.
 func TestTasksNameNoOtherServer(t *testing.T) {
-	if newModern(nil) == nil {
-		return // there are no modern calls: TestAnSDKWithoutTheModernEra
+	if !modernEra(t) {
+		return
 	}
 	bubble(t, func(t *testing.T) {
 		n := newTenants(t)

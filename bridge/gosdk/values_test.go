@@ -82,8 +82,8 @@ func TestIDsAndTokensComeBackAsTheyWere(t *testing.T) {
 // The client gets a refusal of the SDK's own handler in text/plain as a JSON-RPC error with the id, and with the SDK's status.
 func TestModernRefusalsAreJSON(t *testing.T) {
 	f := newTokenFixture(t)
-	if f.app.modern == nil {
-		return // there is nothing to refuse: TestAnSDKWithoutTheModernEra
+	if !modernEra(t) {
+		return
 	}
 	call := tokenCall("1.50", modernMeta+",", "1")
 	for _, test := range []struct {

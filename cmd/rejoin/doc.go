@@ -15,7 +15,7 @@
 //
 // Ctrl-C (SIGINT, SIGTERM) or --timeout ends the command, but not the call: the call runs on at the server, and the command prints the
 // token that resume takes. With --cancel the call is cancelled instead. It is also cancelled if its server has given no event id, and in the
-// modern era if the call is no task yet: then it could not be resumed. A second Ctrl-C kills the command.
+// modern era if the call is not a task yet: then it could not be resumed. A second Ctrl-C kills the command.
 //
 // A token is the server's URL, "#", and the token of package client. It is a secret: it holds the session's or the task's id, with which any
 // program can act as this client. Other users may see a command line, so resume also takes "-", for stdin, and a file.

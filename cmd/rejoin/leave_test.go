@@ -115,16 +115,9 @@ func TestAKilledProgramGoesOnWithItsTokenFile(t *testing.T) {
 			p := start(t, "call", s.url, "job", "--token-file", file, "--trace")
 			stage(s, p)
 			awaitFile(t, file)
-			p.signal(syscall.SIGKILL)
-			require.Equal(t, -1, p.exit())
-			info, err := os.Stat(file)
-			require.NoError(t, err)
-			require.Equal(t, os.FileMode(0o600), info.Mode().Perm(), "it is a secret")
-
+			p.kill(file)
 			s.progress(2) // while it is dead
-			p = start(t, "call", s.url, "job", "--token-file", file)
-			require.Equal(t, 2, p.exit(), "a token is not overwritten by another call")
-			p = start(t, "resume", "--token-file", file)
+			p = resumeFrom(t, s, file)
 			p.stderr.await(t, "progress 2/4")
 			s.progress(3)
 			s.finish()
@@ -132,11 +125,35 @@ func TestAKilledProgramGoesOnWithItsTokenFile(t *testing.T) {
 			require.Equal(t, "the job is done\n", p.stdout.String())
 			require.True(t, strings.HasSuffix(p.stderr.String(), "progress 2/4 (50%)\nprogress 3/4 (75%)\n"), "all the rest, in order")
 			require.NotContains(t, p.stderr.String()[len("progress 1/4 (25%)\n"):], "progress 1/4", "the last message twice at most")
-			entries, err := os.ReadDir(filepath.Dir(file))
-			require.NoError(t, err)
-			require.Empty(t, entries, "there is nothing left to come back for")
+			requireNothingKept(t, file)
 		})
 	}
+}
+
+// kill kills the program, which has written a token file.
+func (p *process) kill(file string) {
+	p.t.Helper()
+	p.signal(syscall.SIGKILL)
+	require.Equal(p.t, -1, p.exit())
+	info, err := os.Stat(file)
+	require.NoError(p.t, err)
+	require.Equal(p.t, os.FileMode(0o600), info.Mode().Perm(), "it is a secret")
+}
+
+// resumeFrom resumes with a token file, which another call does not overwrite.
+func resumeFrom(t *testing.T, s *server, file string) *process {
+	t.Helper()
+	p := start(t, "call", s.url, "job", "--token-file", file)
+	require.Equal(t, 2, p.exit(), "a token is not overwritten by another call")
+	return start(t, "resume", "--token-file", file)
+}
+
+// requireNothingKept checks that a token file is gone.
+func requireNothingKept(t *testing.T, file string) {
+	t.Helper()
+	entries, err := os.ReadDir(filepath.Dir(file))
+	require.NoError(t, err)
+	require.Empty(t, entries, "there is nothing left to come back for")
 }
 
 // What was being printed when the program died is printed again: the file is never ahead of stdout.

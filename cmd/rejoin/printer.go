@@ -102,7 +102,7 @@ func progress(params json.RawMessage) string {
 	return strings.TrimSpace(text + " " + v.Message)
 }
 
-// task prints what the server says of a task. Why one has failed or was cancelled is no progress.
+// task prints what the server says of a task. The reason for which a task has failed or was cancelled is not progress.
 func (p *printer) task(params json.RawMessage) {
 	var v struct {
 		Status  string `json:"status"`

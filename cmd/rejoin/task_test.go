@@ -5,7 +5,6 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
-	"syscall"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -31,25 +30,16 @@ func TestAKilledProgramGoesOnWithTheTokenFileOfItsTask(t *testing.T) {
 	awaitFile(t, file)
 	s.progress(2)
 	p.stderr.await(t, "progress 2 of 4")
-	p.signal(syscall.SIGKILL)
-	require.Equal(t, -1, p.exit())
-	info, err := os.Stat(file)
-	require.NoError(t, err)
-	require.Equal(t, os.FileMode(0o600), info.Mode().Perm(), "it is a secret")
-
+	p.kill(file)
 	s.progress(3) // while it is dead
-	p = start(t, "call", s.url, "job", "--token-file", file)
-	require.Equal(t, 2, p.exit(), "a token is not overwritten by another call")
-	p = start(t, "resume", "--token-file", file)
+	p = resumeFrom(t, s, file)
 	p.stderr.await(t, "progress 3 of 4")
 	s.progress(4)
 	s.finish()
 	require.Equal(t, 0, p.exit())
 	require.Equal(t, "the job is done\n", p.stdout.String())
 	require.True(t, strings.HasSuffix(p.stderr.String(), "progress 3 of 4\nprogress 4 of 4\n"), "the newest that came meanwhile, and the rest")
-	entries, err := os.ReadDir(filepath.Dir(file))
-	require.NoError(t, err)
-	require.Empty(t, entries, "there is nothing left to come back for")
+	requireNothingKept(t, file)
 }
 
 func TestCtrlCLeavesATaskAndItsTokenGoesOn(t *testing.T) {

@@ -136,6 +136,19 @@ func (m *memory) note(s proc.Sample) {
 	m.values["goroutines"] = m.perUnit(int64(s.Goroutines), int64(m.base.Goroutines))
 }
 
+// release lets the tools that hold calls answer, and records what the server holds then.
+func (m *memory) release(ctx context.Context) (s proc.Sample, err error) {
+	if err := m.ctl.OpenGate(); err != nil {
+		return s, err
+	}
+	if s, err = m.measure(ctx, 0); err != nil {
+		return s, err
+	}
+	m.values["answered"] = m.perUnit(s.Heap, m.base.Heap)
+	m.values["answered-goroutines"] = m.perUnit(int64(s.Goroutines), int64(m.base.Goroutines))
+	return s, nil
+}
+
 // prepare opens the sessions and takes the base.
 func (m *memory) prepare(ctx context.Context, sessions int) (err error) {
 	if m.sessions, err = m.open(ctx, sessions); err != nil {
@@ -292,14 +305,9 @@ func (m *memory) parked(ctx context.Context) error {
 		return err
 	}
 	m.note(s)
-	if err := m.ctl.OpenGate(); err != nil {
+	if _, err := m.release(ctx); err != nil {
 		return err
 	}
-	if s, err = m.measure(ctx, 0); err != nil {
-		return err
-	}
-	m.values["answered"] = m.perUnit(s.Heap, m.base.Heap)
-	m.values["answered-goroutines"] = m.perUnit(int64(s.Goroutines), int64(m.base.Goroutines))
 	const sample = 50
 	return m.each(ctx, min(sample, m.Units), 4, func(c *load.Conn, k int) error {
 		i := k * m.Units / min(sample, m.Units)

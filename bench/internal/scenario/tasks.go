@@ -50,7 +50,7 @@ func taskPolls() []Scenario {
 			{Key: "wrong", Title: "wrong", Less: true, Plain: true},
 		},
 		Subjects: taskSubjects,
-		Base:     func(name string) string { return name }, // there is no other server with tasks to compare with
+		Base:     func(name string) string { return name }, // each row is its own base: no other Go server has tasks
 		Rounds:   1,
 		Run: func(ctx context.Context, env *Env, name string) (map[string]float64, error) {
 			return withServer(ctx, proc.Spec{Subject: name, CPU: env.Server}, env.Client, func(t target) tasksJob {
@@ -143,16 +143,11 @@ func (m *memory) tasks(ctx context.Context) error {
 		return err
 	}
 	m.note(s)
-	if err := m.ctl.OpenGate(); err != nil {
+	if s, err = m.release(ctx); err != nil {
 		return err
 	}
-	if s, err = m.measure(ctx, 0); err != nil {
-		return err
-	}
-	m.values["answered"] = m.perUnit(s.Heap, m.base.Heap)
 	m.values["answered-stack"] = m.perUnit(s.Stack, m.base.Stack)
 	m.values["answered-rss"] = m.perUnit(s.RSS, m.base.RSS)
-	m.values["answered-goroutines"] = m.perUnit(int64(s.Goroutines), int64(m.base.Goroutines))
 	var lost atomic.Int64
 	err = m.each(ctx, m.Units, 16, func(c *load.Conn, i int) error {
 		answer, ended, ok, err := waitForTask(c, i+1, ids[i])

@@ -93,23 +93,31 @@ func (b *bare) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-func (b *bare) post(w http.ResponseWriter, r *http.Request) {
+// readBare reads the message of a POST, or refuses the request and returns false.
+func readBare(w http.ResponseWriter, r *http.Request) (m bareRequest, ok bool) {
 	if t, _, err := mime.ParseMediaType(r.Header.Get("Content-Type")); err != nil || t != "application/json" {
 		http.Error(w, "the body must be application/json", http.StatusUnsupportedMediaType)
-		return
+		return m, false
 	}
 	if !accepts(r, "application/json") || !accepts(r, "text/event-stream") {
 		http.Error(w, "application/json and text/event-stream must be acceptable", http.StatusNotAcceptable)
-		return
+		return m, false
 	}
 	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, bareMaxBody))
 	if err != nil {
 		http.Error(w, "cannot read the body", http.StatusBadRequest)
-		return
+		return m, false
 	}
-	var m bareRequest
 	if err := json.Unmarshal(body, &m); err != nil || m.Version != "2.0" {
 		http.Error(w, "not a JSON-RPC message", http.StatusBadRequest)
+		return m, false
+	}
+	return m, true
+}
+
+func (b *bare) post(w http.ResponseWriter, r *http.Request) {
+	m, ok := readBare(w, r)
+	if !ok {
 		return
 	}
 	if m.Method == "initialize" {

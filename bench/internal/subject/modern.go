@@ -3,8 +3,6 @@ package subject
 import (
 	"encoding/json"
 	"errors"
-	"io"
-	"mime"
 	"net/http"
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
@@ -98,21 +96,11 @@ func (b *bareModern) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, "method not allowed", http.StatusMethodNotAllowed)
 		return
 	}
-	if t, _, err := mime.ParseMediaType(r.Header.Get("Content-Type")); err != nil || t != "application/json" {
-		http.Error(w, "the body must be application/json", http.StatusUnsupportedMediaType)
+	m, ok := readBare(w, r)
+	if !ok {
 		return
 	}
-	if !accepts(r, "application/json") || !accepts(r, "text/event-stream") {
-		http.Error(w, "application/json and text/event-stream must be acceptable", http.StatusNotAcceptable)
-		return
-	}
-	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, bareMaxBody))
-	if err != nil {
-		http.Error(w, "cannot read the body", http.StatusBadRequest)
-		return
-	}
-	var m bareRequest
-	if err := json.Unmarshal(body, &m); err != nil || m.Version != "2.0" || m.ID == nil {
+	if m.ID == nil {
 		http.Error(w, "not a JSON-RPC request", http.StatusBadRequest)
 		return
 	}
