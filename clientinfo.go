@@ -38,7 +38,7 @@ func modernClient(h http.Header, m *jsonrpc.Message) ClientInfo {
 	meta, _ := jsonrpc.Field(m.Params, "_meta")
 	version, _ := jsonrpc.Field(meta, metaPrefix+"protocolVersion")
 	info, _ := jsonrpc.Field(meta, metaPrefix+"clientInfo")
-	c := newClientInfo(trimClientInfo(info), trimCapabilities(modernCapabilitiesOf(m)))
+	c := newClientInfo(trimClientInfo(info), trimCapabilities(modernCapabilitiesOf(m.Params)))
 	c.UserAgent = h.Get("User-Agent")
 	c.Protocol, _ = jsonrpc.Unquote(version)
 	return c

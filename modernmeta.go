@@ -43,7 +43,7 @@ func checkModernMeta(srv *Server, h http.Header, m *jsonrpc.Message) *Error {
 	if e := checkModernNames(h, m); e != nil {
 		return e
 	}
-	if capabilities, _ := jsonrpc.Field(m.Params, "_meta", metaPrefix+"clientCapabilities"); !isObject(capabilities) {
+	if !isObject(modernCapabilitiesOf(m.Params)) {
 		return Errorf(CodeInvalidParams, "params._meta needs %sclientCapabilities, an object", metaPrefix)
 	}
 	return nil
@@ -95,8 +95,8 @@ func checkModernHeader(h http.Header, field, want string) *Error {
 }
 
 // modernCapabilitiesOf returns the capabilities that the client declares in a modern request, as JSON.
-func modernCapabilitiesOf(m *jsonrpc.Message) []byte {
-	capabilities, _ := jsonrpc.Field(m.Params, "_meta", metaPrefix+"clientCapabilities")
+func modernCapabilitiesOf(params []byte) []byte {
+	capabilities, _ := jsonrpc.Field(params, "_meta", metaPrefix+"clientCapabilities")
 	return capabilities
 }
 
@@ -104,6 +104,6 @@ func modernCapabilitiesOf(m *jsonrpc.Message) []byte {
 // By the specification the value is {}, and extensions have objects for their settings. So any object counts: a client with settings that this
 // server does not know still takes tasks. Any other value says nothing.
 func declaresTasks(m *jsonrpc.Message) bool {
-	extension, _ := jsonrpc.Field(modernCapabilitiesOf(m), "extensions", tasksExtension)
+	extension, _ := jsonrpc.Field(modernCapabilitiesOf(m.Params), "extensions", tasksExtension)
 	return isObject(extension)
 }

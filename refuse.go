@@ -167,6 +167,11 @@ func refuseLegacyMethod(method string) *refusal {
 	return &f
 }
 
+// refusalFrom refuses a modern request with an error.
+func refusalFrom(e *Error) *refusal {
+	return &refusal{status: modernStatus(e), code: e.Code, message: e.Message, data: string(e.Data)}
+}
+
 // refusalOf returns the answer for the reason for which the machine refused a connection.
 func refusalOf(why core.Reason) *refusal {
 	switch why {

@@ -158,7 +158,7 @@ func (m *modernCall) endedCause() error {
 // offersAll returns ErrNotOffered if the client's request does not declare a capability that a question needs.
 func (m *modernCall) offersAll(paths [][]string, method string) error {
 	for _, path := range paths {
-		if !offers(m.capabilities(), path...) {
+		if !offers(modernCapabilitiesOf(m.params), path...) {
 			return fmt.Errorf("%w: %s needs %s", ErrNotOffered, method, strings.Join(path, "."))
 		}
 	}
@@ -174,19 +174,13 @@ func (m *modernCall) checkOffered(request []byte) *Error {
 	}
 	params, _ := jsonrpc.Field(request, "params")
 	for _, path := range requiredCapabilities(method, params) {
-		if !offers(m.capabilities(), path...) {
+		if !offers(modernCapabilitiesOf(m.params), path...) {
 			return &Error{
 				Code: codeCapability, Message: "the client has not declared the capability " + strings.Join(path, "."), Data: requiredData(path...),
 			}
 		}
 	}
 	return nil
-}
-
-// capabilities returns what the client has declared in the request, as JSON.
-func (m *modernCall) capabilities() []byte {
-	capabilities, _ := jsonrpc.Field(m.params, "_meta", metaPrefix+"clientCapabilities")
-	return capabilities
 }
 
 // requiredData is the data of an error for a capability that the client lacks.

@@ -39,7 +39,7 @@ func (srv *Server) planListen(c *modernCall, r *http.Request, m *jsonrpc.Message
 	var ids []string
 	switch e := checkModernMeta(srv, r.Header, m); {
 	case e != nil:
-		return nil, &refusal{status: modernStatus(e), code: e.Code, message: e.Message, data: string(e.Data)}
+		return nil, refusalFrom(e)
 	case !declaresTasks(m):
 		return nil, refuseUndeclared("notifications.taskIds")
 	case json.Unmarshal(raw, &ids) != nil, len(ids) > maxListened:

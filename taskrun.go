@@ -2,7 +2,6 @@ package rejoin
 
 import (
 	"encoding/json"
-	"fmt"
 	"net/http"
 	"slices"
 	"strconv"
@@ -125,30 +124,17 @@ func ownKey(key string) string {
 
 // withAnswers returns the body of a call with what the client adds when it calls again.
 func withAnswers(body []byte, answers map[string]json.RawMessage, state json.RawMessage) ([]byte, error) {
-	from, to, ok := jsonrpc.Find(body, "params")
-	var params map[string]json.RawMessage
-	if !ok {
-		return nil, errInvalidParams
-	}
-	err := json.Unmarshal(body[from:to], &params)
-	if err != nil {
-		return nil, fmt.Errorf("rejoin: params: %w", err)
-	}
-	delete(params, "inputResponses")
-	delete(params, "requestState")
-	if len(answers) > 0 {
-		if params["inputResponses"], err = json.Marshal(answers); err != nil {
-			return nil, fmt.Errorf("rejoin: answers: %w", err)
+	return changeParams(body, func(params map[string]json.RawMessage) (err error) {
+		delete(params, "inputResponses")
+		delete(params, "requestState")
+		if len(answers) > 0 {
+			params["inputResponses"], err = json.Marshal(answers)
 		}
-	}
-	if state != nil {
-		params["requestState"] = state
-	}
-	changed, err := json.Marshal(params)
-	if err != nil {
-		return nil, fmt.Errorf("rejoin: params: %w", err)
-	}
-	return slices.Concat(body[:from], changed, body[to:]), nil
+		if state != nil {
+			params["requestState"] = state
+		}
+		return err
+	})
 }
 
 // progressOf is the statusMessage for a progress notification.

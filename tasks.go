@@ -2,6 +2,7 @@ package rejoin
 
 import (
 	"encoding/json"
+	"fmt"
 	"net/http"
 	"slices"
 
@@ -38,17 +39,35 @@ func (srv *Server) hasOldTask(r *http.Request, m *jsonrpc.Message) bool {
 
 // withoutTask returns the body of a call without the task of older versions.
 func withoutTask(body []byte) []byte {
-	from, to, _ := jsonrpc.Find(body, "params")
+	changed, err := changeParams(body, func(params map[string]json.RawMessage) error {
+		delete(params, "task")
+		return nil
+	})
+	if err != nil { // not reached: the body was parsed before
+		return body
+	}
+	return changed
+}
+
+// changeParams returns a copy of the body of a request with changed params.
+func changeParams(body []byte, change func(params map[string]json.RawMessage) error) ([]byte, error) {
+	from, to, ok := jsonrpc.Find(body, "params")
+	if !ok {
+		return nil, errInvalidParams
+	}
 	var params map[string]json.RawMessage
-	if json.Unmarshal(body[from:to], &params) != nil { // not reached: it was parsed before
-		return body
+	err := json.Unmarshal(body[from:to], &params)
+	if err == nil {
+		err = change(params)
 	}
-	delete(params, "task")
-	changed, err := json.Marshal(params)
-	if err != nil { // not reached
-		return body
+	var changed []byte
+	if err == nil {
+		changed, err = json.Marshal(params)
 	}
-	return slices.Concat(body[:from], changed, body[to:])
+	if err != nil {
+		return nil, fmt.Errorf("rejoin: params: %w", err)
+	}
+	return slices.Concat(body[:from], changed, body[to:]), nil
 }
 
 // serveTask answers tasks/get, tasks/update and tasks/cancel (extension tasks, 2026-07-28).
@@ -63,7 +82,7 @@ func (srv *Server) serveTask(w http.ResponseWriter, r *http.Request, m *jsonrpc.
 		return &refuseAccept
 	}
 	if e := checkModernMeta(srv, r.Header, m); e != nil {
-		return &refusal{status: modernStatus(e), code: e.Code, message: e.Message, data: string(e.Data)}
+		return refusalFrom(e)
 	}
 	if !declaresTasks(m) {
 		return refuseUndeclared(string(m.Method))
