@@ -17,7 +17,7 @@
 //
 //   - Messages of a call are complete in the legacy era. Once a call of the modern era is a task, there is only the newest thing that the
 //     server says of it (statusMessage): a [Message] of method notifications/tasks, whose params have status, statusMessage and lastUpdatedAt.
-//   - A call of the modern era that is no task yet ends with its connection: Leave cancels it, and a lost connection is [ErrMayHaveRun].
+//   - A call of the modern era that is not a task yet ends with its connection: Leave cancels it, and a lost connection is [ErrMayHaveRun].
 //   - There is no session: [Session.ID] is "", and Close sends no DELETE. It cancels the calls that run.
 //
 // # Across restarts

@@ -145,7 +145,7 @@ func (s *Session) discover(ctx context.Context, head func(http.Header)) (discove
 	defer stop(nil)
 	defer context.AfterFunc(s.ctx, func() { stop(context.Cause(s.ctx)) })()
 	s.become(modernVersion)
-	// The id is none of a later request, whichever era is chosen.
+	// The id does not belong to a later request, whichever era is chosen.
 	raw, err := s.ask(ctx, modernRequest{id: "0", stream: "0", method: "server/discover", idle: s.cfg.IdleTimeout, head: head}, nil)
 	var found discovery
 	if err == nil {

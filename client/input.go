@@ -11,7 +11,7 @@ import (
 	"github.com/rejoin-mcp/rejoin/internal/jsonrpc"
 )
 
-// The questions of the modern era are no requests, but parts of results. Their answers are bare results: there is no form for an error.
+// The questions of the modern era are not requests, but parts of results. Their answers are bare results: there is no form for an error.
 
 // input answers a question. Errors: ErrUnanswered; the cause of ctx.
 func (s *Session) input(ctx context.Context, q inputRequest) (json.RawMessage, error) {
@@ -43,7 +43,7 @@ func (s *Session) input(ctx context.Context, q inputRequest) (json.RawMessage, e
 	return nil, fmt.Errorf("%w: %.80q: %v", ErrUnanswered, q.Method, err) //nolint:errorlint // an *Error would be the server's
 }
 
-// answerAll answers the questions of a call that is no task, at the same time. Answers that the call does not wait for are given up.
+// answerAll answers the questions of a call that is not a task, at the same time. Answers that the call does not wait for are given up.
 func (c *Call) answerAll(questions map[string]inputRequest) (map[string]json.RawMessage, error) {
 	ctx, stop := context.WithCancelCause(c.ctx)
 	defer stop(nil)

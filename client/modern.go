@@ -35,7 +35,7 @@ type modernRequest struct {
 	header http.Header       // more header fields
 	logs   bool              // log messages are wanted, unless params name a level
 	idle   time.Duration     // how long the answer may bring no byte; 0: as long as it likes
-	head   func(http.Header) // nil: nobody wants the header of the answer
+	head   func(http.Header) // nil: the header of the answer is not needed
 }
 
 // ask sends a request and returns its result. note gets the notifications that come before it, and returns false if the request's context has
@@ -230,7 +230,7 @@ func (s *Session) modernParams(params map[string]json.RawMessage, logs bool) (js
 	if logs {
 		meta[metaPrefix+"logLevel"] = json.RawMessage(`"debug"`) // all, which is what most servers of the legacy era send unasked
 	}
-	_ = json.Unmarshal(params["_meta"], &meta) // what is no object is replaced
+	_ = json.Unmarshal(params["_meta"], &meta) // a value that is not an object is replaced
 	if meta == nil {
 		meta = map[string]json.RawMessage{}
 	}
@@ -258,7 +258,7 @@ func object(members map[string]json.RawMessage) json.RawMessage {
 	return append(raw, '}')
 }
 
-// modernCapabilities are Config.Capabilities, without the questions that nobody answers, and tasks.
+// modernCapabilities are Config.Capabilities, without the questions that Config.OnRequest does not answer, and with tasks.
 func (s *Session) modernCapabilities() (json.RawMessage, error) {
 	all, extensions := map[string]json.RawMessage{}, map[string]json.RawMessage{}
 	raw, err := marshal(s.cfg.Capabilities)

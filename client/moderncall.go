@@ -25,7 +25,7 @@ const (
 type modernCall struct {
 	method string
 	params map[string]json.RawMessage
-	task   string               // the task's id; "": the call is none (yet). Guarded by Call.mu
+	task   string               // the task's id; "": the call is not a task (yet). Guarded by Call.mu
 	last   string               // the mark of what was said last
 	asked  map[string]*question // the task's questions that were passed to OnRequest, by their keys
 }

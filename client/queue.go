@@ -162,7 +162,7 @@ func (c *Call) reached(at position) {
 // token messages come again. A token can be used any number of times while the server keeps the call. It is a secret: it holds the
 // session's id and an event id, or the task's id.
 //
-// It is "" if the server has given no event id yet, and in the modern era if the call is no task (yet).
+// It is "" if the server has given no event id yet, and in the modern era if the call is not a task (yet).
 func (c *Call) Token() string {
 	id, version := c.s.identity()
 	c.mu.Lock()

@@ -83,7 +83,7 @@ func TestCancelIsForTasks(t *testing.T) {
 	}
 }
 
-// A call that is no task yet is cancelled by the end of its connection.
+// A call that is not a task yet is cancelled by the end of its connection.
 func TestCancelBeforeTheTaskEndsTheConnection(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		gone := make(chan struct{})

@@ -126,7 +126,7 @@ func (c *Call) said(text string) bool {
 	return true
 }
 
-// cancelTask asks the server to stop the task, unless the call was left to its token. A call that is no task yet was cancelled when its
+// cancelTask asks the server to stop the task, unless the call was left to its token. A call that is not a task yet was cancelled when its
 // connection ended.
 func (c *Call) cancelTask(cause error) {
 	if c.modern.task == "" || errors.Is(cause, ErrLeft) {

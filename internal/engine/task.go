@@ -277,7 +277,7 @@ func (t *Task) End(status core.TaskStatus, message string, response []byte) {
 	t.mu.Unlock()
 	t.finish(&p)
 	if late && kept && !dropped {
-		t.mark(log) // nobody reads it
+		t.mark(log) // no client reads it
 	}
 }
 

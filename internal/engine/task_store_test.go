@@ -252,7 +252,7 @@ func TestATaskThatIsDroppedDuringItsEnd(t *testing.T) {
 	}
 }
 
-// TestAResultThatComesTooLateMayGo: nobody reads it, so the store may have its room first, as with one that was fetched.
+// TestAResultThatComesTooLateMayGo: no client reads it, so the store may have its room first, as with one that was fetched.
 func TestAResultThatComesTooLateMayGo(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		wait := make(chan struct{})

@@ -184,7 +184,7 @@ type taskEnd struct {
 var taskEnds = map[string]taskEnd{
 	"tasks/cancel": {each: func(c *client) {
 		if c.task.Load() == nil {
-			c.disconnect() // as clients cancel what is no task
+			c.disconnect() // as clients cancel a call that is not a task
 			return
 		}
 		<-c.aboutTask("tasks/cancel", "").done
