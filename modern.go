@@ -170,7 +170,6 @@ func (srv *Server) runModern(w http.ResponseWriter, r *http.Request, c *modernCa
 	srv.liftModernLimits(r, out, plan)
 	if plan.task != nil {
 		defer plan.task.makeAfter(plan.after)()
-		defer plan.task.leave()
 	}
 	stopped := context.AfterFunc(ends, func() { cancel(ErrShutdown) })
 	var overran *time.Timer
@@ -188,14 +187,14 @@ func (srv *Server) runModern(w http.ResponseWriter, r *http.Request, c *modernCa
 		if overran != nil {
 			overran.Stop()
 		}
+		if plan.task != nil {
+			plan.task.leave()
+		}
 		if left {
 			return // a task goes on
 		}
 		if plan.listen != nil {
 			defer plan.listen.stop()
-		}
-		if plan.task != nil {
-			plan.task.unwatch()
 		}
 		cancel(nil)
 		out.Close()
