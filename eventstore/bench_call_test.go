@@ -28,14 +28,14 @@ func callOfAStore(b *testing.B, sessions int) {
 		}
 	}
 	logs := make([]eventstore.Log, kept*sessions)
-	data := make([]byte, 127)
+	batch := [][]byte{make([]byte, 127)}
 	var buf [16]eventstore.Event
 	call := func(i int) {
 		l := s.Log(keys[i%len(keys)])
-		if err := l.Append(ctx, 1, data, true); err != nil {
+		if err := l.Append(ctx, 1, batch, true); err != nil {
 			b.Fatal(err)
 		}
-		if _, _, err := l.Read(ctx, 0, buf[:]); err != nil {
+		if _, _, err := l.Read(ctx, 0, buf[:], 0); err != nil {
 			b.Fatal(err)
 		}
 		l.Mark(eventstore.Mark{Written: 1})

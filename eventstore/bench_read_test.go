@@ -15,16 +15,16 @@ func BenchmarkRead(b *testing.B) {
 			ctx := context.Background()
 			s := eventstore.NewMemory(eventstore.MemoryConfig{SessionBytes: -1, TotalBytes: -1})
 			l := s.Log(eventstore.Key{Session: "session", Stream: "stream"})
-			data := make([]byte, 127)
+			batch := [][]byte{make([]byte, 127)}
 			for seq := range n {
-				if err := l.Append(ctx, seq+1, data, seq+1 == n); err != nil {
+				if err := l.Append(ctx, seq+1, batch, seq+1 == n); err != nil {
 					b.Fatal(err)
 				}
 			}
 			var buf [64]eventstore.Event
 			b.ReportAllocs()
 			for b.Loop() {
-				got, _, err := l.Read(ctx, n/2, buf[:])
+				got, _, err := l.Read(ctx, n/2, buf[:], 0)
 				if err != nil || got != len(buf) || buf[0].Seq != n/2+1 {
 					b.Fatal(got, buf[0].Seq, err)
 				}
@@ -38,11 +38,11 @@ func BenchmarkDropSession(b *testing.B) {
 	const logs = 100
 	ctx := context.Background()
 	s := eventstore.NewMemory(eventstore.MemoryConfig{SessionBytes: -1, TotalBytes: -1})
-	data := make([]byte, 127)
+	batch := [][]byte{make([]byte, 127)}
 	b.ReportAllocs()
 	for i := 0; b.Loop(); i++ {
 		l := s.Log(eventstore.Key{Session: fmt.Sprint(i / logs), Stream: fmt.Sprint(i % logs)})
-		if err := l.Append(ctx, 1, data, true); err != nil {
+		if err := l.Append(ctx, 1, batch, true); err != nil {
 			b.Fatal(err)
 		}
 		if i%logs < logs-1 {

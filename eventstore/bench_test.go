@@ -18,15 +18,15 @@ func BenchmarkStream(b *testing.B) {
 	for i := range names {
 		names[i] = fmt.Sprintf("%022d", i)
 	}
-	data := make([]byte, 127)
+	batch := [][]byte{make([]byte, 127)}
 	var buf [16]eventstore.Event
 	b.ReportAllocs()
 	for i := 0; b.Loop(); i++ {
 		l := s.Log(eventstore.Key{Session: "session", Stream: names[i%len(names)]})
-		if err := l.Append(ctx, 1, data, true); err != nil {
+		if err := l.Append(ctx, 1, batch, true); err != nil {
 			b.Fatal(err)
 		}
-		if _, _, err := l.Read(ctx, 0, buf[:]); err != nil {
+		if _, _, err := l.Read(ctx, 0, buf[:], 0); err != nil {
 			b.Fatal(err)
 		}
 		l.Mark(eventstore.Mark{Written: 1})
@@ -40,7 +40,7 @@ func BenchmarkStream(b *testing.B) {
 func BenchmarkAppend(b *testing.B) {
 	ctx := context.Background()
 	s := eventstore.NewMemory(eventstore.MemoryConfig{SessionBytes: -1, TotalBytes: -1})
-	data := make([]byte, 127)
+	batch := [][]byte{make([]byte, 127)}
 	var l eventstore.Log
 	seq := uint64(0)
 	b.ReportAllocs()
@@ -52,7 +52,7 @@ func BenchmarkAppend(b *testing.B) {
 			l, seq = s.Log(eventstore.Key{Session: "session", Stream: strconv.Itoa(i)}), 0
 		}
 		seq++
-		if err := l.Append(ctx, seq, data, false); err != nil {
+		if err := l.Append(ctx, seq, batch, false); err != nil {
 			b.Fatal(err)
 		}
 	}
@@ -71,7 +71,7 @@ func BenchmarkAppendAtLimit(b *testing.B) {
 
 func appendAtLimit(b *testing.B, kind string, n int) {
 	ctx := context.Background()
-	data := make([]byte, 127)
+	batch := [][]byte{make([]byte, 127)}
 	session := func(i int) string {
 		if kind == "total" {
 			return strconv.Itoa(i)
@@ -82,13 +82,13 @@ func appendAtLimit(b *testing.B, kind string, n int) {
 		s := eventstore.NewMemory(cfg)
 		live := s.Log(eventstore.Key{Session: "session", Stream: "live"})
 		for seq := range uint64(8) {
-			_ = live.Append(ctx, seq+1, data, false)
+			_ = live.Append(ctx, seq+1, batch, false)
 			if kind == "live" {
 				live.Mark(eventstore.Mark{Acked: seq + 1})
 			}
 		}
 		for i := range n + 2 {
-			finish(ctx, b, s, session(i), fmt.Sprintf("%06d", i), data)
+			finish(ctx, b, s, session(i), fmt.Sprintf("%06d", i), batch)
 		}
 		return s, live
 	}
@@ -110,11 +110,11 @@ func appendAtLimit(b *testing.B, kind string, n int) {
 	b.ResetTimer()
 	for i := range b.N {
 		if kind != "live" {
-			finish(ctx, b, s, session(n+2+i), names[i], data)
+			finish(ctx, b, s, session(n+2+i), names[i], batch)
 			continue
 		}
 		seq := uint64(9 + i)
-		if err := live.Append(ctx, seq, data, false); err != nil {
+		if err := live.Append(ctx, seq, batch, false); err != nil {
 			b.Fatal(err)
 		}
 		live.Mark(eventstore.Mark{Acked: seq})
@@ -128,9 +128,9 @@ func appendAtLimit(b *testing.B, kind string, n int) {
 }
 
 // finish is a stream with one event.
-func finish(ctx context.Context, b *testing.B, s *eventstore.Memory, session, stream string, data []byte) {
+func finish(ctx context.Context, b *testing.B, s *eventstore.Memory, session, stream string, batch [][]byte) {
 	l := s.Log(eventstore.Key{Session: session, Stream: stream})
-	if err := l.Append(ctx, 1, data, true); err != nil {
+	if err := l.Append(ctx, 1, batch, true); err != nil {
 		b.Fatal(err)
 	}
 	l.Mark(eventstore.Mark{Written: 1})

@@ -51,7 +51,7 @@ func TestChargeIsWhatTheHeapHolds(t *testing.T) {
 				for j := range shape.logs {
 					l := m.Log(Key{Session: session, Stream: fmt.Sprintf("%022d", j)})
 					for seq := range shape.events {
-						require.NoError(t, l.Append(ctx, uint64(seq+1), make([]byte, shape.size, shape.size+shape.unused), seq+1 == shape.events))
+						require.NoError(t, l.Append(ctx, uint64(seq+1), [][]byte{make([]byte, shape.size, shape.size+shape.unused)}, seq+1 == shape.events))
 					}
 					if shape.acked {
 						l.Mark(Mark{Acked: 1})

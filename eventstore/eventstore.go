@@ -10,8 +10,8 @@ import (
 //
 // A store may also implement [Accountant], [Instant] and [Wrapper], and its logs [Limited].
 //
-// If the context has ended before the call, Append and Read return its error, and nothing is recorded. If it ends during an Append,
-// the event may or may not have been recorded. Repeat the Append to find out.
+// If the context has ended before the call, Append, Restore and Read return its error, and nothing is recorded. If it ends during an
+// Append or a Restore, the events may or may not have been recorded. Repeat the operation to find out.
 type Store interface {
 	// Log returns a handle of the log named k. The log need not exist: only its first Append creates it. Log does no I/O. All
 	// handles of one name are the same log.
@@ -70,41 +70,67 @@ func AccountantOf(s Store) Accountant {
 	return nil
 }
 
-// Key names a log by Session and Stream. A name is any bytes, may be empty or hold NUL, and is never used twice. A store may keep
-// the strings for as long as the log lives.
+// Fence names one owner of a session: one run of one process. Two fences are the same owner only if both parts are equal. The zero
+// Fence is that of a session in a store that no other process uses.
+type Fence struct {
+	Incarnation string // one run of one process
+	Epoch       uint64 // how often the session has changed hands; the first owner has 1
+}
+
+// Key names a log by Session and Stream. A name is any bytes, may be empty or hold NUL, and is never used twice. The other fields are
+// not part of the name. A store may keep the strings for as long as the log lives.
 type Key struct {
 	Session, Stream string
 	// Backlog marks the log of a session's standalone stream. When room is needed, it may lose its oldest events, read or not.
 	// It is never sealed. Callers that only read may leave Backlog out.
 	Backlog bool
 	// Principal is the user that the session belongs to; "" if none is known. A store may bound what all sessions of one
-	// principal hold together. It is the same for all logs of a session, and not part of their names. Callers that only read
-	// may leave it out.
+	// principal hold together. It is the same for all logs of a session. Callers that only read may leave it out.
 	Principal string
+	// Fence is the owner in whose name the handle is used. A store that several processes share compares it with the owner in the
+	// session's record. A store that is not shared ignores it. A reader that leaves it out reads whoever owns the session.
+	Fence Fence
+	// About describes the stream to the next owner of its session. A shared store keeps it with the log from the creation of the log
+	// on. It is opaque, and the same for all handles of the owner. Callers that only read may leave it out.
+	About string
 }
 
-// Log is one stream. Its owner appends from one goroutine at a time, in sequence; all other methods are safe for concurrent use.
+// Log is one stream. Its owner calls Append and Restore from one goroutine at a time; all other methods are safe for concurrent use.
+//
+// In a store that several processes share, the session has a record, which names its owner. Append, Restore, Drop, and Read through a
+// handle whose Key has a Fence, return ErrFenced unless both parts of the handle's Fence are equal to the record's: a fence with a
+// higher epoch is fenced too. If the store has no record of the session, Append, Restore, and Read through such a handle return a
+// *BehindError with Last 0, whatever the numbers are: the engine has lost the session.
 type Log interface {
-	// Append records data as event seq, which is 1 or one more than the last. From then on data belongs to the log, and must not
-	// be changed by the caller or the store. seal: no event can follow.
+	// Append records events as the events first, first+1, … of the log: all of them or none. The first event of a log is 1. seal: no
+	// event can follow the last of them. From then on the bytes of the events belong to the log, and must not be changed by the
+	// caller or the store. The slice events itself is the caller's again when Append returns.
 	//
-	// Repeating the last Append (same seq, bytes and seal) is harmless, also after the event was evicted.
+	// Events that the log has already, by their numbers, are not recorded again; those after them are. So it is harmless to repeat
+	// an Append, alone or with more events behind it. The store compares at least the last number that both have. An event that
+	// was evicted counts as equal.
+	//
+	// An Append without events, which must not seal, begins the log: it makes sure that the log exists. It changes nothing if the
+	// log exists and has all events before first.
 	//
 	// Errors:
-	//   - ErrFull: there is no room. Nothing was recorded, and the same seq may be used again. A sealing Append is never
+	//   - ErrFull: there is no room. Nothing was recorded, and the same numbers may be used again. A sealing Append is never
 	//     refused for want of room.
-	//   - ErrSealed: the log is sealed, and this is not a repeat.
-	//   - ErrSequence: seq is older than the last one, or is the last one with other contents.
-	//   - *BehindError: a gap, because the store has less than the owner wrote. Also for every seq but 1 if the store does not
+	//   - ErrSealed: the log is sealed, and this is not a repeat. A repeat does not go beyond the last event, and seals if and
+	//     only if it ends there.
+	//   - ErrSequence: an event that the log has already differs, or was not sealed and is to be sealed now. Also first is 0, or the
+	//     Append seals without an event.
+	//   - *BehindError: a gap, because the store has less than the owner wrote. Also for every first but 1 if the store does not
 	//     know the log: it has nothing of it.
 	//   - ErrGone: the log was dropped, and the store can prove it.
 	//   - ErrFenced: another process owns the session.
 	//
-	// After any other error, or the end of ctx, the event may or may not have been recorded. The owner goes on without the store
-	// and repeats the Append later: it then appends all that the store has missed, in sequence.
-	Append(ctx context.Context, seq uint64, data []byte, seal bool) error
+	// After any other error, or the end of ctx, the events may or may not have been recorded, all or none. The owner goes on without
+	// the store and repeats the Append later: it then appends all that the store has missed.
+	Append(ctx context.Context, first uint64, events [][]byte, seal bool) error
 	// Read fills buf with the events that follow event after, without waiting, and reports where the log begins and ends. An
-	// empty buf asks for the state alone.
+	// empty buf asks for the state alone. If maxBytes is positive, Read stops before the event with which the data of the events
+	// would come to more than maxBytes bytes. But it returns at least one event, whatever its size.
 	//
 	// If st.First > after+1, events were evicted, and buf starts with the oldest one kept. An after at or past the end is not an
 	// error. A log that was never appended to, or that the store does not know, reads as empty. A State.Last below what was
@@ -114,13 +140,30 @@ type Log interface {
 	//
 	// The numbers outlive the events. A sealed log that was evicted reads as sealed with First == Last+1, through every handle
 	// from before the eviction, and through new handles while the store still knows the log.
-	Read(ctx context.Context, after uint64, buf []Event) (n int, st State, err error)
+	Read(ctx context.Context, after uint64, buf []Event, maxBytes int) (n int, st State, err error)
 	// Mark tells how far the client got, so that a store that is short of room knows what to evict first. It is a hint: it never
 	// waits, and may be lost, late or repeated. Marks never go back. Numbers past the end count as the end.
 	Mark(m Mark)
-	// Drop deletes the log and returns its memory. From then on Append and Read return ErrGone through every handle that this
-	// store gave out before, used or not. Dropping a log again, or one that was never appended to, is not an error.
+	// Drop deletes the log and returns its memory. From then on Append, Read and Restore return ErrGone through every handle that
+	// this store gave out before, used or not. Dropping a log again, or one that was never appended to, is not an error.
 	Drop(ctx context.Context) error
+	// Restore makes the log anew, in one step: with exactly these events, which are first, first+1, … The log then begins with first,
+	// also if there are no events; its last event is first-1 then. With it the owner gives an engine that has lost data what the
+	// owner still has. What the log had before is gone from it, but stays valid for readers that have it. seal says that the log has
+	// ended with the last event, or with event first-1. Data and the slice events belong to log and caller as for Append.
+	//
+	// It is harmless to repeat a Restore. If the log is sealed, has the same last event, and seal is set, nothing was lost, and
+	// Restore changes nothing.
+	//
+	// Errors are those of Append, except that no log is unknown and there is no gap:
+	//   - ErrFull: there is no room, and the log is as it was. A sealing Restore is never refused for want of room.
+	//   - ErrSequence: the log has events after the last one given, or is sealed, and this is not a repeat. Also first is 0, or the
+	//     log would be sealed without ever having had an event.
+	//   - *BehindError: only if the store has no record of the session.
+	//   - ErrGone, ErrFenced.
+	//
+	// After any other error, or the end of ctx, the log is either as it was or restored. The owner repeats the Restore later.
+	Restore(ctx context.Context, first uint64, events [][]byte, seal bool) error
 }
 
 // Event is one message. Data is read-only. It stays valid and unchanged after eviction, Drop and Close.
@@ -151,12 +194,12 @@ var (
 	// a tombstone in the engine. If the engine does not know the log, that proves nothing, because the engine may have lost its
 	// data: return *BehindError then. A server that gets ErrGone for a log that it did not drop treats it as lost data too.
 	ErrGone = errors.New("eventstore: log dropped")
-	// ErrFull says that there is no room for an event.
+	// ErrFull says that there is no room for the events.
 	ErrFull = errors.New("eventstore: no room")
 	// ErrSealed says that the log has ended: nothing can follow its last event.
 	ErrSealed = errors.New("eventstore: log sealed")
-	// ErrSequence says that an event is older than the last one, or differs from it. The owner has miscounted, which is a
-	// programming error.
+	// ErrSequence says that the log has an event of that number already, which differs, or has more events than are to be restored.
+	// The owner has miscounted, which is a programming error.
 	ErrSequence = errors.New("eventstore: out of sequence")
 	// ErrFenced says that another process owns the session now. A server that gets it ends the session on its side. From then on
 	// it appends nothing to the session's logs and drops none of them.
@@ -165,7 +208,8 @@ var (
 	ErrClosed = errors.New("eventstore: store closed")
 )
 
-// BehindError says that the store has less of a log than its owner wrote: the engine lost data, or never had it.
+// BehindError says that the store has less of a log than its owner wrote: the engine lost data, or never had it. Last is 0 also if the
+// engine has lost the whole session.
 type BehindError struct {
 	Last uint64 // the last event that the store has; 0: none
 }

@@ -203,8 +203,8 @@ func TestNothingIsTakenForAnAppendThatFailsAnyway(t *testing.T) {
 			require.Equal(t, order[0], f.state(t))
 			require.Equal(t, before, usage(f.s))
 			require.Zero(t, evicted(f.s))
-			require.Equal(t, &eventstore.BehindError{Last: 2}, f.running.Append(context.Background(), 7, make([]byte, 15_000), false))
-			require.NoError(t, f.running.Append(context.Background(), 2, make([]byte, size), false))
+			require.Equal(t, &eventstore.BehindError{Last: 2}, f.running.Append(context.Background(), 7, [][]byte{make([]byte, 15_000)}, false))
+			require.NoError(t, f.running.Append(context.Background(), 2, [][]byte{make([]byte, size)}, false))
 			require.Zero(t, evicted(f.s), "neither for one that is out of sequence nor for a repeat")
 		})
 	}
@@ -340,18 +340,18 @@ func TestNumbersOutliveEvents(t *testing.T) {
 	}
 	want := eventstore.State{First: 3, Last: 2, Sealed: true}
 	for _, l := range []eventstore.Log{old.Log, s.Log(eventstore.Key{Session: "s", Stream: "old"})} {
-		n, st, err := l.Read(ctx, 0, make([]eventstore.Event, 4))
+		n, st, err := l.Read(ctx, 0, make([]eventstore.Event, 4), 0)
 		require.NoError(t, err)
 		require.Zero(t, n)
 		require.Equal(t, want, st)
 	}
-	require.NoError(t, old.Append(ctx, 2, make([]byte, size), true), "a repeat of the seal is harmless for ever")
-	require.ErrorIs(t, old.Append(ctx, 3, nil, true), eventstore.ErrSealed)
+	require.NoError(t, old.Append(ctx, 2, [][]byte{make([]byte, size)}, true), "a repeat of the seal is harmless for ever")
+	require.ErrorIs(t, old.Append(ctx, 3, [][]byte{nil}, true), eventstore.ErrSealed)
 	require.EqualValues(t, 3, old.first(t))
 	used := usage(s)
 	old.Mark(eventstore.Mark{Written: 2, Acked: 2})
 	require.NoError(t, old.Drop(ctx))
 	require.Equal(t, used, usage(s), "it was not charged any more")
-	_, _, err := old.Read(ctx, 0, nil)
+	_, _, err := old.Read(ctx, 0, nil, 0)
 	require.ErrorIs(t, err, eventstore.ErrGone)
 }

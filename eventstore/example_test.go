@@ -25,9 +25,9 @@ func ExampleMemory_full() {
 	store := eventstore.NewMemory(eventstore.MemoryConfig{SessionBytes: 64 << 10})
 	log := store.Log(eventstore.Key{Session: "s", Stream: "call"})
 	ctx := context.Background()
-	fmt.Println(log.Append(ctx, 1, make([]byte, 40<<10), false))
-	fmt.Println(errors.Is(log.Append(ctx, 2, make([]byte, 40<<10), false), eventstore.ErrFull))
-	fmt.Println(log.Append(ctx, 2, make([]byte, 40<<10), true)) // seals: it is the response
+	fmt.Println(log.Append(ctx, 1, [][]byte{make([]byte, 40<<10)}, false))
+	fmt.Println(errors.Is(log.Append(ctx, 2, [][]byte{make([]byte, 40<<10)}, false), eventstore.ErrFull))
+	fmt.Println(log.Append(ctx, 2, [][]byte{make([]byte, 40<<10)}, true)) // seals: it is the response
 	// Output:
 	// <nil>
 	// true
@@ -40,12 +40,12 @@ func ExampleLog() {
 	log := store.Log(eventstore.Key{Session: "s", Stream: "call"})
 	ctx := context.Background()
 	for seq, text := range []string{"progress", "more", "response"} {
-		if err := log.Append(ctx, uint64(seq)+1, []byte(text), text == "response"); err != nil {
+		if err := log.Append(ctx, uint64(seq)+1, [][]byte{[]byte(text)}, text == "response"); err != nil {
 			fmt.Println(err)
 		}
 	}
 	buf := make([]eventstore.Event, 8)
-	n, state, err := log.Read(ctx, 1, buf) // the client has the first
+	n, state, err := log.Read(ctx, 1, buf, 0) // the client has the first
 	for _, e := range buf[:n] {
 		fmt.Println(e.Seq, string(e.Data))
 	}

@@ -28,7 +28,7 @@ func finished(t testing.TB, m *Memory, n int, apart bool) {
 			k.Session = strconv.Itoa(i)
 		}
 		l := m.Log(k)
-		require.NoError(t, l.Append(ctx, 1, make([]byte, 100), true))
+		require.NoError(t, l.Append(ctx, 1, [][]byte{make([]byte, 100)}, true))
 		l.Mark(Mark{Written: 1})
 	}
 }
@@ -38,7 +38,7 @@ func TestAnAppendAtTheTotalTouchesOnlyItsVictims(t *testing.T) {
 	const sessions, victims = 1000, 3
 	m := NewMemory(MemoryConfig{TotalBytes: -1})
 	l := m.Log(Key{Session: "running", Stream: "a"})
-	require.NoError(t, l.Append(context.Background(), 1, make([]byte, 100), false))
+	require.NoError(t, l.Append(context.Background(), 1, [][]byte{make([]byte, 100)}, false))
 	finished(t, m, sessions, true)
 	m.total = m.used.Load()
 	for i := victims; i < sessions; i++ {
@@ -48,7 +48,9 @@ func TestAnAppendAtTheTotalTouchesOnlyItsVictims(t *testing.T) {
 	}
 	one := m.sessions.find("0").bytes + m.sessions.find("0").overhead()
 	appended := make(chan error, 1)
-	go func() { appended <- l.Append(context.Background(), 2, make([]byte, victims*one-slotCharge-16), false) }()
+	go func() {
+		appended <- l.Append(context.Background(), 2, [][]byte{make([]byte, victims*one-slotCharge-16)}, false)
+	}()
 	select {
 	case err := <-appended:
 		require.NoError(t, err)
@@ -64,7 +66,7 @@ func TestSessionsDoNotWaitForEachOther(t *testing.T) {
 	ctx := context.Background()
 	m := NewMemory(MemoryConfig{})
 	for _, k := range []Key{{Session: "slow", Stream: "a"}, {Session: "slow", Stream: "b", Backlog: true}} {
-		require.NoError(t, m.Log(k).Append(ctx, 1, make([]byte, 100), !k.Backlog))
+		require.NoError(t, m.Log(k).Append(ctx, 1, [][]byte{make([]byte, 100)}, !k.Backlog))
 	}
 	slow := m.sessions.find("slow")
 	slow.mu.Lock()
@@ -72,10 +74,10 @@ func TestSessionsDoNotWaitForEachOther(t *testing.T) {
 	served := make(chan error, 1)
 	go func() {
 		l := m.Log(Key{Session: "s", Stream: "a"})
-		err := l.Append(ctx, 1, make([]byte, 100), false)
+		err := l.Append(ctx, 1, [][]byte{make([]byte, 100)}, false)
 		l.Mark(Mark{Written: 1, Acked: 1})
-		_, _, errRead := l.Read(ctx, 0, nil)
-		errSeal := l.Append(ctx, 2, make([]byte, 100), true)
+		_, _, errRead := l.Read(ctx, 0, nil, 0)
+		errSeal := l.Append(ctx, 2, [][]byte{make([]byte, 100)}, true)
 		served <- errors.Join(err, errRead, errSeal, l.Drop(ctx), m.DropSession(ctx, "s"))
 	}()
 	select {
@@ -105,7 +107,7 @@ func appendsAtTheLimit(t *testing.T, logs int, apart bool) time.Duration {
 	seq := uint64(0)
 	add := func() {
 		seq++
-		require.NoError(t, l.Append(ctx, seq, make([]byte, 100), false))
+		require.NoError(t, l.Append(ctx, seq, [][]byte{make([]byte, 100)}, false))
 		l.Mark(Mark{Acked: seq})
 	}
 	for range 10 {
@@ -132,13 +134,13 @@ func TestAnAppendIsRefusedWhenOthersWereFaster(t *testing.T) {
 	ctx := context.Background()
 	m := NewMemory(MemoryConfig{TotalBytes: 10_000})
 	l := m.Log(Key{Session: "s", Stream: "a"})
-	require.NoError(t, l.Append(ctx, 1, make([]byte, 6000), false))
+	require.NoError(t, l.Append(ctx, 1, [][]byte{make([]byte, 6000)}, false))
 	used, _ := m.Usage()
 	m.evictable.Add(5000) // what could be freed a moment ago is gone when it is to be taken
-	require.ErrorIs(t, l.Append(ctx, 2, make([]byte, 6000), false), ErrFull)
+	require.ErrorIs(t, l.Append(ctx, 2, [][]byte{make([]byte, 6000)}, false), ErrFull)
 	after, _ := m.Usage()
 	require.Equal(t, used, after)
-	require.NoError(t, l.Append(ctx, 2, make([]byte, 6000), true))
+	require.NoError(t, l.Append(ctx, 2, [][]byte{make([]byte, 6000)}, true))
 }
 
 func TestChurnIsBounded(t *testing.T) {
@@ -149,9 +151,9 @@ func TestChurnIsBounded(t *testing.T) {
 	for j := range logs {
 		for i := range sessions {
 			l := m.Log(Key{Session: strconv.Itoa(i), Stream: strconv.Itoa(j)})
-			require.NoError(t, l.Append(ctx, 1, make([]byte, 4096), false))
-			require.NoError(t, l.Append(ctx, 2, make([]byte, 4096), true))
-			n, _, err := l.Read(ctx, 0, make([]Event, 2))
+			require.NoError(t, l.Append(ctx, 1, [][]byte{make([]byte, 4096)}, false))
+			require.NoError(t, l.Append(ctx, 2, [][]byte{make([]byte, 4096)}, true))
+			n, _, err := l.Read(ctx, 0, make([]Event, 2), 0)
 			require.NoError(t, err)
 			require.Equal(t, 2, n, "what was just sealed is there")
 			if j%3 > 0 {
@@ -231,11 +233,19 @@ func own(ctx context.Context, t testing.TB, m *Memory, k Key, rnd *rand.Rand) {
 	acked := uint64(0)
 	for seq := uint64(1); seq <= last; seq++ {
 		seal := seq == last && !k.Backlog
-		switch err := l.Append(ctx, seq, event(k, seq, rnd.IntN(1500)), seal); err {
+		first, write := seq, l.Append
+		if rnd.IntN(16) == 0 {
+			first, write = acked+1, l.Restore
+		}
+		var events [][]byte
+		for i := first; i <= seq; i++ {
+			events = append(events, event(k, i, rnd.IntN(1500)))
+		}
+		switch err := write(ctx, first, events, seal); err {
 		case nil:
 			acked = max(acked, seq/2)
 			l.Mark(Mark{Written: seq - uint64(rnd.IntN(2)), Acked: acked})
-			if _, st, err := l.Read(ctx, 0, nil); err == nil && !k.Backlog && !st.Sealed && st.First > acked+1 {
+			if _, st, err := l.Read(ctx, 0, nil, 0); err == nil && !k.Backlog && !st.Sealed && st.First > acked+1 {
 				t.Errorf("%+v: a running log at %+v lost what was not acknowledged after %d", k, st, acked)
 			}
 		case ErrGone:
@@ -271,7 +281,7 @@ func follow(ctx context.Context, t testing.TB, m *Memory, k Key, rnd *rand.Rand)
 	var buf [3]Event
 	after := uint64(0)
 	for range 30 {
-		n, st, err := l.Read(ctx, after, buf[:1+rnd.IntN(3)])
+		n, st, err := l.Read(ctx, after, buf[:1+rnd.IntN(3)], 0)
 		if err != nil {
 			return
 		}

@@ -41,7 +41,9 @@ type MemoryConfig struct {
 //   - An urgent Append (ContextWithUrgency) may exceed SessionBytes, and the bound of a principal, by a sixteenth. It may exceed
 //     TotalBytes by a sixteenth if its tenant then holds no more than 64 KiB that cannot be evicted.
 //
-// A backlog is also trimmed to BacklogBytes. An event that alone is larger gets ErrFull.
+// A backlog is also trimmed to BacklogBytes. An Append whose events alone are larger gets ErrFull.
+//
+// A Restore makes room as an Append does. The events that it replaces do not count.
 //
 // A log that was evicted whole costs nothing more. Its numbers live in its handles: while there is one, every handle reads them, also
 // a new one. When the last handle is garbage, the store does not know the log any more.

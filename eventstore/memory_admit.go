@@ -18,16 +18,16 @@ const (
 	shortBytes  = 64 << 10 // this much unacknowledged is worth a poll, in a store that is half full of pinned bytes
 )
 
-// admission is the room for the event of one Append.
+// admission is the room for the events of one Append or Restore.
 type admission struct {
-	totals             // by what was evicted in the session, less what is reserved for the event
-	charge       int64 // of the event
+	totals             // by what was evicted in the session, less what is reserved for the events
+	charge       int64 // of the events, less that of those that they replace
 	seal, urgent bool
 	left         remaining        // after makeRoom
-	from         *evictionSources // not nil: makeRoom has evicted for this Append what was not sent yet, so the event could fit
+	from         *evictionSources // not nil: makeRoom has evicted for this Append what was not sent yet, so the events could fit
 }
 
-// admit makes room in the backlog and the session for an event, and reserves it in the store's total. It reports false without an
+// admit makes room in the backlog and the session for the events, and reserves it in the store's total. It reports false without an
 // error if only the total is short: then the caller must call makeRoom, check everything again, and call admit again. The session's
 // lock is held.
 func (l *memoryLog) admit(a *admission) (ok bool, err error) {
@@ -79,7 +79,7 @@ func (l *memoryLog) admit(a *admission) (ok bool, err error) {
 	}
 }
 
-// makeRoom makes room in the store for an event. It releases the session's lock meanwhile: the log to evict from may be another
+// makeRoom makes room in the store for the events. It releases the session's lock meanwhile: the log to evict from may be another
 // session's, and no goroutine holds the mu of two sessions.
 func (l *memoryLog) makeRoom(a *admission) {
 	s := l.session
@@ -99,7 +99,7 @@ func (l *memoryLog) makeRoom(a *admission) {
 	s.mu.Lock()
 }
 
-// couldFit reports whether an event of charge e would fit if everything were evicted that may be. So nothing is evicted in vain,
+// couldFit reports whether events of charge e would fit if everything were evicted that may be. So nothing is evicted in vain,
 // unless others append meanwhile.
 func (l *memoryLog) couldFit(e int64, urgent bool) bool {
 	s, m := l.session, l.session.store
@@ -148,7 +148,7 @@ func (l *memoryLog) pinned() int64 {
 	return held - l.session.evictable
 }
 
-// mayExceed reports whether an event is recorded although nothing is left to evict: its tenant holds little, or it is urgent.
+// mayExceed reports whether events are recorded although nothing is left to evict: its tenant holds little, or it is urgent.
 func (l *memoryLog) mayExceed(cost int64, urgent bool) bool {
 	m := l.session.store
 	if m.total == math.MaxInt64 {
@@ -158,7 +158,7 @@ func (l *memoryLog) mayExceed(cost int64, urgent bool) bool {
 	return own <= m.small() && all <= m.total+m.total/4 || urgent && own <= urgentBytes && all <= m.total+m.total/16
 }
 
-// sessionCost is what one more event of charge e adds to the session's charge.
+// sessionCost is what more events of charge e add to the session's charge.
 func (l *memoryLog) sessionCost(e int64) int64 {
 	if !l.kept {
 		e += l.overhead()

@@ -1,10 +1,8 @@
 package eventstore
 
 import (
-	"bytes"
 	"context"
 	"errors"
-	"fmt"
 	"slices"
 )
 
@@ -21,7 +19,7 @@ type memoryLog struct {
 	written     bool  // to its end
 	sealed      bool
 	backlog     bool
-	kept        bool // from the first Append until the log is evicted or dropped
+	kept        bool // from the first Append or Restore until the log is evicted or dropped
 	gone        bool
 
 	// What queues and totals have of all that. Only reconcile changes it.
@@ -30,81 +28,17 @@ type memoryLog struct {
 	ackedLinks *ackedLinks // nil until something was acknowledged
 }
 
-// Append implements Log.
-func (l *memoryLog) Append(ctx context.Context, seq uint64, data []byte, seal bool) error {
-	if err := ctx.Err(); err != nil {
-		return err
-	}
-	mu := &l.session.mu
-	mu.Lock()
-	err := l.append(ctx, seq, data, seal)
-	mu.Unlock()
-	return err
-}
-
-// append is Append with the session's mu held. It may release the mu meanwhile.
-func (l *memoryLog) append(ctx context.Context, seq uint64, data []byte, seal bool) error {
-	a := admission{charge: eventCharge(data), seal: seal}
-	for {
-		if repeated, err := l.check(seq, data, seal); repeated || err != nil {
-			return err
-		}
-		ok, err := l.admit(&a)
-		switch {
-		case ok:
-			l.push(data)
-			l.sealed = seal
-			l.reconcile(&a.totals)
-			a.addTo(l.session.store)
-			return nil
-		case err != nil && !a.urgent && IsUrgent(ctx):
-			a.urgent = true
-		case err != nil:
-			return err
-		default:
-			l.makeRoom(&a)
-		}
-	}
-}
-
-// check compares an Append with the end of the log.
-func (l *memoryLog) check(seq uint64, data []byte, seal bool) (repeated bool, err error) {
-	switch {
-	case l.session.ended != nil:
-		return false, l.session.ended
-	case l.gone:
-		return false, ErrGone
-	case seq == l.last+1 && !l.sealed:
-		return false, nil
-	case l.last == 0:
-		return false, &BehindError{}
-	case seq == l.last && seal == l.sealed && l.endsWith(data):
-		return true, nil
-	case l.sealed:
-		return false, ErrSealed
-	case seq == l.last:
-		return false, fmt.Errorf("%w: event %d is already there and differs", ErrSequence, seq)
-	case seq < l.last:
-		return false, fmt.Errorf("%w: event %d cannot follow event %d", ErrSequence, seq, l.last)
-	}
-	return false, &BehindError{Last: l.last}
-}
-
-// endsWith reports whether the last event is data. If that event was evicted, it is assumed to be.
-func (l *memoryLog) endsWith(data []byte) bool {
-	return l.first > l.last || bytes.Equal(l.at(l.last), data)
-}
-
 func (l *memoryLog) at(seq uint64) []byte {
 	return l.events.at(int(seq - l.first)) //nolint:gosec // a position in a slice
 }
 
-func (l *memoryLog) push(data []byte) {
-	l.events.push(data)
-	l.last++
-	l.written = false
-	l.bytes += eventCharge(data)
-	l.kept = true
+func (l *memoryLog) push(events ...[]byte) {
+	for _, data := range events {
+		l.events.push(data)
+		l.last++
+		l.written = false
+		l.bytes += eventCharge(data)
+	}
 }
 
 // shift removes the oldest event.
@@ -126,18 +60,18 @@ func (l *memoryLog) clear() {
 }
 
 // Read implements Log. It copies at most len(buf) slice headers under the session's lock, and no data.
-func (l *memoryLog) Read(ctx context.Context, after uint64, buf []Event) (int, State, error) {
+func (l *memoryLog) Read(ctx context.Context, after uint64, buf []Event, maxBytes int) (int, State, error) {
 	if err := ctx.Err(); err != nil {
 		return 0, State{}, err
 	}
 	s := l.session
 	s.mu.Lock()
-	n, st, err := l.read(after, buf)
+	n, st, err := l.read(after, buf, maxBytes)
 	s.mu.Unlock()
 	return n, st, err
 }
 
-func (l *memoryLog) read(after uint64, buf []Event) (n int, st State, err error) {
+func (l *memoryLog) read(after uint64, buf []Event, maxBytes int) (n int, st State, err error) {
 	switch {
 	case l.session.ended != nil:
 		return 0, State{}, l.session.ended
@@ -145,8 +79,13 @@ func (l *memoryLog) read(after uint64, buf []Event) (n int, st State, err error)
 		return 0, State{}, ErrGone
 	}
 	if after < l.last {
+		left := maxBytes
 		for seq := max(after+1, l.first); seq <= l.last && n < len(buf); seq++ {
-			buf[n] = Event{Seq: seq, Data: slices.Clip(l.at(seq))} // a reader that appends to it must not write into the log's memory
+			data := l.at(seq)
+			if left -= len(data); left < 0 && maxBytes > 0 && n > 0 {
+				break
+			}
+			buf[n] = Event{Seq: seq, Data: slices.Clip(data)} // a reader that appends to it must not write into the log's memory
 			n++
 		}
 	}

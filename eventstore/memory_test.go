@@ -50,7 +50,7 @@ func openBacklog(s eventstore.Store, session, stream string) *log {
 
 // add appends an event of size bytes.
 func (l *log) add(size int, seal bool) error {
-	err := l.Append(context.Background(), l.seq+1, make([]byte, size), seal)
+	err := l.Append(context.Background(), l.seq+1, [][]byte{make([]byte, size)}, seal)
 	if err == nil {
 		l.seq++
 	}
@@ -65,7 +65,7 @@ func (l *log) mustAdd(t testing.TB, size int, seal bool) {
 // first returns the oldest event that is kept, or one more than the last if none is.
 func (l *log) first(t testing.TB) uint64 {
 	t.Helper()
-	_, st, err := l.Read(context.Background(), 0, nil)
+	_, st, err := l.Read(context.Background(), 0, nil, 0)
 	require.NoError(t, err)
 	require.Equal(t, l.seq, st.Last)
 	return st.First
@@ -160,7 +160,7 @@ func TestLimitsHaveDefaults(t *testing.T) {
 func TestAStreamTakesFewAllocations(t *testing.T) {
 	ctx := context.Background()
 	s := eventstore.NewMemory(eventstore.MemoryConfig{})
-	data := make([]byte, 127)
+	batch := [][]byte{make([]byte, 127)}
 	var buf [4]eventstore.Event
 	names := make([]string, 2000)
 	for i := range names {
@@ -170,8 +170,8 @@ func TestAStreamTakesFewAllocations(t *testing.T) {
 	allocs := testing.AllocsPerRun(1000, func() {
 		l := s.Log(eventstore.Key{Session: "s", Stream: names[i]})
 		i++
-		_ = l.Append(ctx, 1, data, true)
-		_, _, _ = l.Read(ctx, 0, buf[:])
+		_ = l.Append(ctx, 1, batch, true)
+		_, _, _ = l.Read(ctx, 0, buf[:], 0)
 		l.Mark(eventstore.Mark{Written: 1})
 		_ = l.Drop(ctx)
 	})

@@ -2,14 +2,7 @@ package eventstore
 
 import (
 	"bytes"
-	"context"
-	"errors"
-	"fmt"
-	"math/rand/v2"
 	"slices"
-	"testing"
-
-	"github.com/stretchr/testify/require"
 )
 
 // model is the store as its documentation describes it: one slice, and a search for everything. Of the store it uses the charges
@@ -273,23 +266,79 @@ type behindError BehindError
 
 func (behindError) Error() string { return "behind" }
 
-func (d *model) append(l *modelLog, seq uint64, data []byte, seal bool) error {
+// put is an Append or a Restore.
+func (d *model) put(l *modelLog, first uint64, events [][]byte, seal, restore bool) error {
+	missing, done, err := l.missing(first, events, seal, restore)
+	if done || err != nil {
+		return err
+	}
+	e := charges(missing)
+	if restore {
+		e -= l.charge() - l.evictable() - l.overheadIfKept() // what is replaced and could not be evicted
+	}
+	if err := d.room(l, e, seal); err != nil {
+		return err
+	}
+	d.change(l, func() {
+		if restore {
+			l.first, l.last, l.events = first, first-1, nil
+		}
+		l.events = append(slices.Clip(l.events), missing...)
+		l.last += uint64(len(missing))
+		l.kept = true
+		l.sealed = seal
+	})
+	return nil
+}
+
+// missing returns the events that are to be recorded. done: there is nothing to do.
+func (l *modelLog) missing(first uint64, events [][]byte, seal, restore bool) (missing [][]byte, done bool, err error) {
+	last := first + uint64(len(events)) - 1
+	// same reports whether the log has event seq as it is given.
+	same := func(seq uint64) bool {
+		return seq < l.first || seq < first || bytes.Equal(l.events[seq-l.first], events[seq-first])
+	}
 	switch {
 	case l.gone:
-		return ErrGone
-	case l.last == 0 && seq != 1:
-		return behindError{}
-	case l.last > 0 && seq == l.last && seal == l.sealed &&
-		(len(l.events) == 0 || bytes.Equal(data, l.events[len(l.events)-1])):
-		return nil
+		return nil, false, ErrGone
+	case first == 0:
+		return nil, false, ErrSequence
+	case restore && l.sealed && seal && last == l.last && same(last):
+		return nil, true, nil
+	case restore && (l.sealed || last < l.last || last == 0 && seal):
+		return nil, false, ErrSequence
+	case restore:
+		return events, false, nil
+	case len(events) == 0 && seal:
+		return nil, false, ErrSequence
+	case first > l.last+1 && l.sealed:
+		return nil, false, ErrSealed
+	case first > l.last+1:
+		return nil, false, behindError{Last: l.last}
+	case len(events) == 0:
+		return nil, l.kept || l.last > 0, nil
+	case last <= l.last && same(last) && seal == (l.sealed && last == l.last):
+		return nil, true, nil
 	case l.sealed:
-		return ErrSealed
-	case seq < l.last+1:
-		return ErrSequence
-	case seq > l.last+1:
-		return behindError{Last: l.last}
+		return nil, false, ErrSealed
+	case last <= l.last, !same(l.last):
+		return nil, false, ErrSequence
 	}
-	e := eventCharge(data)
+	return events[l.last+1-first:], false, nil
+}
+
+func (l *modelLog) overheadIfKept() int64 {
+	if !l.kept {
+		return 0
+	}
+	return l.overhead()
+}
+
+// room makes room for events of charge e.
+func (d *model) room(l *modelLog, e int64, seal bool) error {
+	if e <= 0 && l.kept {
+		return nil
+	}
 	logCost := e
 	if !l.kept {
 		logCost += l.overhead()
@@ -357,12 +406,6 @@ func (d *model) append(l *modelLog, seq uint64, data []byte, seal bool) error {
 			}
 		}
 	}
-	d.change(l, func() {
-		l.events = append(slices.Clip(l.events), data)
-		l.last++
-		l.kept = true
-		l.sealed = seal
-	})
 	return nil
 }
 
@@ -380,120 +423,4 @@ func (d *model) drop(l *modelLog) {
 	l.kept, l.gone, l.events = false, true, nil
 	d.clock++
 	d.requeue()
-}
-
-func TestMemoryDoesWhatTheModelDoes(t *testing.T) {
-	for seed := range uint64(48) {
-		t.Run(fmt.Sprint("seed ", seed), func(t *testing.T) { playModel(t, seed, 800) })
-	}
-}
-
-func playModel(t *testing.T, seed uint64, steps int) {
-	ctx := context.Background()
-	rnd := rand.New(rand.NewPCG(seed, 1))
-	m := NewMemory(MemoryConfig{
-		SessionBytes: 4000 + rnd.Int64N(4000),
-		TotalBytes:   10_000 + rnd.Int64N(10_000),
-		BacklogBytes: 500 + rnd.Int64N(1500),
-	})
-	d := &model{m: m, tenants: map[string]*modelTenant{}}
-	handles := map[*modelLog]Log{}
-	var live []*modelLog
-	names := 0
-	for step := range steps {
-		if len(live) == 0 || rnd.IntN(8) == 0 {
-			names++
-			l := &modelLog{first: 1, key: Key{
-				Session: fmt.Sprint("session", rnd.IntN(4)),
-				Stream:  fmt.Sprint("stream", names),
-				Backlog: rnd.IntN(5) == 0,
-			}}
-			if l.key.Session < "session2" && seed%2 == 1 {
-				l.key.Principal = "p"
-			}
-			l.backlog = l.key.Backlog
-			d.logs = append(d.logs, l)
-			live = append(live, l)
-			handles[l] = m.Log(l.key)
-		}
-		l := live[rnd.IntN(len(live))]
-		what := fmt.Sprintf("seed %d, step %d, %+v", seed, step, l.key)
-		switch n := rnd.IntN(20); {
-		case n < 12:
-			seq := l.last + 1
-			if rnd.IntN(10) == 0 {
-				seq = uint64(rnd.IntN(int(l.last) + 3))
-			}
-			data := make([]byte, rnd.IntN(400))
-			if rnd.IntN(10) == 0 {
-				data = make([]byte, rnd.IntN(5000))
-			}
-			for i := range data {
-				data[i] = byte(rnd.Uint32())
-			}
-			if len(l.events) > 0 && rnd.IntN(4) == 0 {
-				data = bytes.Clone(l.events[len(l.events)-1])
-			}
-			seal := !l.backlog && rnd.IntN(4) == 0
-			want := d.append(l, seq, data, seal)
-			got := handles[l].Append(ctx, seq, data, seal)
-			if behind, ok := errors.AsType[*BehindError](got); ok {
-				got = behindError(*behind)
-			}
-			require.ErrorIs(t, got, want, "%s: append event %d of %d bytes, seal %v", what, seq, len(data), seal)
-		case n < 17:
-			mark := Mark{Written: uint64(rnd.IntN(int(l.last) + 2))}
-			if rnd.IntN(2) == 0 {
-				mark.Acked = uint64(rnd.IntN(int(l.last) + 2))
-			}
-			d.mark(l, mark)
-			handles[l].Mark(mark)
-		case n < 19:
-			d.drop(l)
-			require.NoError(t, handles[l].Drop(ctx))
-			live = slices.DeleteFunc(live, func(x *modelLog) bool { return x == l && rnd.IntN(2) == 0 })
-		case rnd.IntN(10) == 0:
-			for _, x := range d.logs {
-				if x.key.Session == l.key.Session {
-					d.drop(x)
-				}
-			}
-			require.NoError(t, m.DropSession(ctx, l.key.Session))
-		}
-		d.compare(t, handles, what)
-		if step%50 == 0 {
-			verify(t, m)
-		}
-	}
-	verify(t, m)
-	require.NotZero(t, d.evicted, "seed %d never came to a limit", seed)
-	require.NoError(t, m.Close())
-	used, _ := m.Usage()
-	require.Zero(t, used, "seed %d: a closed store holds something", seed)
-	require.Zero(t, m.sessions.size())
-}
-
-// compare compares everything that can be read from the store.
-func (d *model) compare(t *testing.T, handles map[*modelLog]Log, what string) {
-	t.Helper()
-	used, _ := d.count(nil)
-	gotUsed, gotEvicted := d.m.Usage()
-	require.Equal(t, used, gotUsed, what)
-	require.Equal(t, d.evicted, gotEvicted, what)
-	var buf [64]Event
-	for _, l := range d.logs {
-		n, st, err := handles[l].Read(context.Background(), 0, buf[:])
-		if l.gone {
-			require.ErrorIs(t, err, ErrGone, what)
-			continue
-		}
-		require.NoError(t, err, what)
-		require.Equal(t, State{First: l.first, Last: l.last, Sealed: l.sealed}, st, "%s: %+v", what, l.key)
-		require.Equal(t, min(len(l.events), len(buf)), n, "%s: %+v", what, l.key)
-		for i, ev := range buf[:n] {
-			if ev.Seq != l.first+uint64(i) || !bytes.Equal(ev.Data, l.events[i]) {
-				require.Fail(t, "another event", "%s: %+v: event %d", what, l.key, ev.Seq)
-			}
-		}
-	}
 }

@@ -121,7 +121,7 @@ func TestEvictedLogsAreForgottenWithTheirHandles(t *testing.T) {
 	m := NewMemory(MemoryConfig{SessionBytes: 64 << 10})
 	for i := range 20_000 {
 		l := m.Log(Key{Session: "s", Stream: strconv.Itoa(i)})
-		require.NoError(t, l.Append(ctx, 1, make([]byte, 100), true))
+		require.NoError(t, l.Append(ctx, 1, [][]byte{make([]byte, 100)}, true))
 		if i%500 == 0 {
 			runtime.GC()
 			runtime.GC()
@@ -130,10 +130,10 @@ func TestEvictedLogsAreForgottenWithTheirHandles(t *testing.T) {
 	verify(t, m)
 	s := m.sessions.find("s")
 	require.Less(t, s.logs.size(), 3000, "an evicted log must not cost anything for ever")
-	_, st, err := m.Log(Key{Session: "s", Stream: "0"}).Read(ctx, 0, nil)
+	_, st, err := m.Log(Key{Session: "s", Stream: "0"}).Read(ctx, 0, nil, 0)
 	require.NoError(t, err)
 	require.Equal(t, State{First: 1}, st, "the store has never heard of it")
-	require.Equal(t, &BehindError{}, m.Log(Key{Session: "s", Stream: "0"}).Append(ctx, 2, nil, true))
+	require.Equal(t, &BehindError{}, m.Log(Key{Session: "s", Stream: "0"}).Append(ctx, 2, [][]byte{nil}, true))
 }
 
 func TestUnusedHandlesAreForgotten(t *testing.T) {
@@ -155,14 +155,14 @@ func TestALogStaysWithoutAHandle(t *testing.T) {
 	m := NewMemory(MemoryConfig{})
 	for i := range 10 {
 		l := m.Log(Key{Session: fmt.Sprint(i % 3), Stream: fmt.Sprint(i)})
-		require.NoError(t, l.Append(ctx, 1, []byte(fmt.Sprint(i)), i%2 == 0))
+		require.NoError(t, l.Append(ctx, 1, [][]byte{[]byte(fmt.Sprint(i))}, i%2 == 0))
 	}
 	for range 3 {
 		runtime.GC()
 	}
 	for i := range 10 {
 		var buf [2]Event
-		n, _, err := m.Log(Key{Session: fmt.Sprint(i % 3), Stream: fmt.Sprint(i)}).Read(ctx, 0, buf[:])
+		n, _, err := m.Log(Key{Session: fmt.Sprint(i % 3), Stream: fmt.Sprint(i)}).Read(ctx, 0, buf[:], 0)
 		require.NoError(t, err)
 		require.Equal(t, 1, n)
 		require.Equal(t, fmt.Sprint(i), string(buf[0].Data))

@@ -106,7 +106,7 @@ func TestAPrincipalHoldsNoMoreThanIsLeft(t *testing.T) {
 		before := usage(s)
 		for i := range 10_000 {
 			l := s.Log(eventstore.Key{Session: fmt.Sprint(principal, i/8), Stream: fmt.Sprint(i), Principal: principal})
-			if err := l.Append(context.Background(), 1, make([]byte, 10*size), false); err != nil {
+			if err := l.Append(context.Background(), 1, [][]byte{make([]byte, 10*size)}, false); err != nil {
 				require.ErrorIs(t, err, eventstore.ErrFull)
 			}
 		}
@@ -116,10 +116,10 @@ func TestAPrincipalHoldsNoMoreThanIsLeft(t *testing.T) {
 		require.NoError(t, s.DropSession(context.Background(), fmt.Sprint("b", i)))
 	}
 	again := s.Log(eventstore.Key{Session: "b again", Stream: "l", Principal: "b"})
-	require.NoError(t, again.Append(context.Background(), 1, make([]byte, 10*size), false), "what it gives back it may have again")
+	require.NoError(t, again.Append(context.Background(), 1, [][]byte{make([]byte, 10*size)}, false), "what it gives back it may have again")
 	for i := range 8 {
 		other := s.Log(eventstore.Key{Session: "other", Stream: fmt.Sprint(i), Principal: "d"})
-		require.NoError(t, other.Append(context.Background(), 1, make([]byte, 10*size), false))
+		require.NoError(t, other.Append(context.Background(), 1, [][]byte{make([]byte, 10*size)}, false))
 	}
 }
 
@@ -161,11 +161,11 @@ func TestQuestionsHaveAReserve(t *testing.T) {
 			l := hog
 			if cfg.TotalBytes > 0 {
 				l = open(s, "other", "l")
-				require.ErrorIs(t, hog.Append(urgent, hog.seq+1, make([]byte, size), false), eventstore.ErrFull, "the reserve is for those that hold little")
+				require.ErrorIs(t, hog.Append(urgent, hog.seq+1, [][]byte{make([]byte, size)}, false), eventstore.ErrFull, "the reserve is for those that hold little")
 			}
 			require.ErrorIs(t, l.add(size, false), eventstore.ErrFull)
 			n := 0
-			for ; l.Append(urgent, l.seq+1, make([]byte, size), false) == nil; n++ {
+			for ; l.Append(urgent, l.seq+1, [][]byte{make([]byte, size)}, false) == nil; n++ {
 				l.seq++
 			}
 			require.InDelta(t, 60, n, 5, "a sixteenth of the limit, or 64 KiB")
@@ -196,7 +196,7 @@ func TestShort(t *testing.T) {
 		first.mustAdd(t, size, false)
 	}
 	require.True(t, short(first))
-	require.NoError(t, first.Append(context.Background(), first.seq+1, nil, true))
+	require.NoError(t, first.Append(context.Background(), first.seq+1, [][]byte{nil}, true))
 	require.False(t, short(first), "nothing follows")
 
 	b := openBacklog(s, "s", "b")

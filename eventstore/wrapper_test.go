@@ -12,7 +12,7 @@ import (
 // A wrapper of each kind keeps those abilities of the inner store that the documentation says it keeps.
 func TestWhatAWrapperKeeps(t *testing.T) {
 	m := eventstore.NewMemory(eventstore.MemoryConfig{})
-	require.NoError(t, m.Log(eventstore.Key{Session: "s", Stream: "a"}).Append(context.Background(), 1, make([]byte, 100), false))
+	require.NoError(t, m.Log(eventstore.Key{Session: "s", Stream: "a"}).Append(context.Background(), 1, [][]byte{make([]byte, 100)}, false))
 	bytes, _ := m.Usage()
 	require.Positive(t, bytes)
 	for name, test := range map[string]struct {

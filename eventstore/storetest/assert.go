@@ -17,7 +17,7 @@ func text(stream string, seq uint64) []byte {
 func (e *exam) append(l eventstore.Log, stream string, first, last uint64, seal bool) {
 	e.Helper()
 	for seq := first; seq <= last; seq++ {
-		e.nilError(l.Append(e.ctx, seq, text(stream, seq), seal && seq == last), "append event %d of %q", seq, stream)
+		e.nilError(l.Append(e.ctx, seq, [][]byte{text(stream, seq)}, seal && seq == last), "append event %d of %q", seq, stream)
 	}
 }
 
@@ -55,7 +55,7 @@ func (e *exam) wantUnknown(err error, format string, args ...any) {
 // state reads the state of a log.
 func (e *exam) state(l eventstore.Log) eventstore.State {
 	e.Helper()
-	n, st, err := l.Read(e.ctx, 0, nil)
+	n, st, err := l.Read(e.ctx, 0, nil, 0)
 	e.nilError(err, "read into an empty buffer")
 	if n != 0 {
 		e.Fatalf("read %d events into an empty buffer", n)
@@ -73,18 +73,21 @@ func (e *exam) wantState(l eventstore.Log, want eventstore.State, why string) {
 // wantGone checks that l was dropped.
 func (e *exam) wantGone(l eventstore.Log, nextSeq uint64, why string) {
 	e.Helper()
-	_, _, err := l.Read(e.ctx, 0, make([]eventstore.Event, 4))
+	_, _, err := l.Read(e.ctx, 0, make([]eventstore.Event, 4), 0)
 	e.wantError(err, eventstore.ErrGone, "%s: read", why)
 	for _, seal := range []bool{false, true} {
-		err = l.Append(e.ctx, nextSeq, text("late", nextSeq), seal)
+		err = l.Append(e.ctx, nextSeq, [][]byte{text("late", nextSeq)}, seal)
 		e.wantError(err, eventstore.ErrGone, "%s: append event %d, seal %v", why, nextSeq, seal)
+		err = l.Restore(e.ctx, nextSeq, [][]byte{text("late", nextSeq)}, seal)
+		e.wantError(err, eventstore.ErrGone, "%s: restore event %d, seal %v", why, nextSeq, seal)
 	}
+	e.wantError(e.begin(l, nextSeq), eventstore.ErrGone, "%s: append no events", why)
 }
 
 // wantNothing checks that a new handle finds no events of a dropped log. A store may still know that the log was dropped.
 func (e *exam) wantNothing(l eventstore.Log, why string) {
 	e.Helper()
-	_, st, err := l.Read(e.ctx, 0, nil)
+	_, st, err := l.Read(e.ctx, 0, nil, 0)
 	if err == nil && st != (eventstore.State{First: 1}) {
 		e.Fatalf("%s: a new handle reads %+v", why, st)
 	}
@@ -99,13 +102,13 @@ func (e *exam) all(l eventstore.Log, after uint64, size int) (events []eventstor
 	buf := make([]eventstore.Event, size)
 	for {
 		clear(buf)
-		n, st, err := l.Read(e.ctx, after, buf)
+		n, st, err := l.Read(e.ctx, after, buf, 0)
 		e.nilError(err, "read after %d", after)
 		if n < 0 || n > size {
 			e.Fatalf("read %d events into a buffer for %d", n, size)
 		}
 		if n == 0 {
-			if after < st.Last {
+			if max(after, st.First-1) < st.Last {
 				e.Fatalf("read nothing after %d of a log with state %+v", after, st)
 			}
 			return events, st

@@ -13,17 +13,18 @@ func endedContext(e *exam) {
 	l := e.log("a")
 	ended, cancel := context.WithCancel(e.ctx)
 	cancel()
-	e.wantError(l.Append(ended, 1, text("a", 1), false), context.Canceled, "append with a context that has ended")
+	e.wantError(l.Append(ended, 1, [][]byte{text("a", 1)}, false), context.Canceled, "append with a context that has ended")
 	e.wantState(l, eventstore.State{First: 1}, "an append with a context that has ended")
 	e.append(l, "a", 1, 2, false)
-	e.wantError(l.Append(ended, 3, text("a", 3), true), context.Canceled, "append with a context that has ended")
-	_, _, err := l.Read(ended, 0, make([]eventstore.Event, 4))
+	e.wantError(l.Append(ended, 3, [][]byte{text("a", 3)}, true), context.Canceled, "append with a context that has ended")
+	e.wantError(l.Restore(ended, 2, texts("a", 2, 4), true), context.Canceled, "restore with a context that has ended")
+	_, _, err := l.Read(ended, 0, make([]eventstore.Event, 4), 0)
 	e.wantError(err, context.Canceled, "read with a context that has ended")
 	e.wantEvents(l, "a", 1, 2, false, "after operations with a context that has ended")
 
 	late, cancelLate := context.WithTimeout(e.ctx, -1)
 	defer cancelLate()
-	e.wantError(l.Append(late, 3, text("a", 3), true), context.DeadlineExceeded, "append after the deadline")
+	e.wantError(l.Append(late, 3, [][]byte{text("a", 3)}, true), context.DeadlineExceeded, "append after the deadline")
 	e.append(l, "a", 3, 3, true)
 
 	// A drop may ignore that its context has ended. If it does not, it says so.
@@ -54,7 +55,7 @@ func drop(e *exam) {
 		e.wantGone(unused, seq, "after a drop, through a handle that was there but not used")
 	}
 	for seq := uint64(2); seq <= 6; seq++ {
-		err := e.log("a").Append(e.ctx, seq, text("a", seq), true)
+		err := e.log("a").Append(e.ctx, seq, [][]byte{text("a", seq)}, true)
 		e.wantUnknown(err, "append event %d through a new handle after a drop", seq)
 	}
 	e.wantNothing(e.log("a"), "after a drop and late appends")
@@ -117,7 +118,7 @@ func dropBesideAppend(e *exam) {
 		go func() {
 			for seq := uint64(2); ; seq++ {
 				late := dropped.Load()
-				err := l.Append(e.ctx, seq, text("a", seq), false)
+				err := l.Append(e.ctx, seq, [][]byte{text("a", seq)}, false)
 				if err != nil || late {
 					result <- err
 					return
@@ -159,10 +160,12 @@ func closed(e *exam) {
 	}
 	e.nilError(s.Close(), "close")
 	for _, l := range append(logs, e.log("a"), e.log("b")) {
-		_, _, err := l.Read(e.ctx, 0, nil)
+		_, _, err := l.Read(e.ctx, 0, nil, 0)
 		e.wantError(err, eventstore.ErrClosed, "read after close")
-		e.wantError(l.Append(e.ctx, 1, text("a", 1), false), eventstore.ErrClosed, "append after close")
-		e.wantError(l.Append(e.ctx, 4, text("a", 4), true), eventstore.ErrClosed, "append after close")
+		e.wantError(l.Append(e.ctx, 1, [][]byte{text("a", 1)}, false), eventstore.ErrClosed, "append after close")
+		e.wantError(l.Append(e.ctx, 4, [][]byte{text("a", 4)}, true), eventstore.ErrClosed, "append after close")
+		e.wantError(e.begin(l, 1), eventstore.ErrClosed, "append no events after close")
+		e.wantError(l.Restore(e.ctx, 1, texts("a", 1, 4), false), eventstore.ErrClosed, "restore after close")
 		e.wantError(l.Drop(e.ctx), eventstore.ErrClosed, "drop after close")
 		l.Mark(eventstore.Mark{Written: 1})
 	}

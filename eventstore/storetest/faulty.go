@@ -9,7 +9,7 @@ import (
 
 // Faulty returns a store around s whose operations fail, block or are slow as script says.
 //
-// script is called before each operation, with the name of the operation ("append", "read", "drop" or "dropsession") and its number:
+// script is called before each operation, with the name of the operation ("append", "read", "restore", "drop" or "dropsession") and its number:
 // the store's first operation of that name is 1. If script returns an error, the operation returns that error and does nothing. If
 // script returns nil, s performs the operation. A nil script lets everything pass.
 //
@@ -25,8 +25,8 @@ func Faulty(s eventstore.Store, script func(op string, n int) error) eventstore.
 
 type faulty struct {
 	eventstore.Store
-	script                              func(op string, n int) error
-	appends, reads, drops, sessionDrops atomic.Int64
+	script                                        func(op string, n int) error
+	appends, reads, restores, drops, sessionDrops atomic.Int64
 }
 
 var _ eventstore.Wrapper = (*faulty)(nil)
@@ -70,18 +70,25 @@ type faultyLog struct {
 	store *faulty
 }
 
-func (l *faultyLog) Append(ctx context.Context, seq uint64, data []byte, seal bool) error {
+func (l *faultyLog) Append(ctx context.Context, first uint64, events [][]byte, seal bool) error {
 	if err := l.store.ask(ctx, "append", &l.store.appends); err != nil {
 		return err
 	}
-	return l.Log.Append(ctx, seq, data, seal)
+	return l.Log.Append(ctx, first, events, seal)
 }
 
-func (l *faultyLog) Read(ctx context.Context, after uint64, buf []eventstore.Event) (int, eventstore.State, error) {
+func (l *faultyLog) Read(ctx context.Context, after uint64, buf []eventstore.Event, maxBytes int) (int, eventstore.State, error) {
 	if err := l.store.ask(ctx, "read", &l.store.reads); err != nil {
 		return 0, eventstore.State{}, err
 	}
-	return l.Log.Read(ctx, after, buf)
+	return l.Log.Read(ctx, after, buf, maxBytes)
+}
+
+func (l *faultyLog) Restore(ctx context.Context, first uint64, events [][]byte, seal bool) error {
+	if err := l.store.ask(ctx, "restore", &l.store.restores); err != nil {
+		return err
+	}
+	return l.Log.Restore(ctx, first, events, seal)
 }
 
 func (l *faultyLog) Drop(ctx context.Context) error {

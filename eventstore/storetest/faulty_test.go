@@ -50,11 +50,11 @@ func TestFaultyAsksTheScript(t *testing.T) {
 		}
 	}
 	state := func() (st eventstore.State, err error) {
-		_, st, err = l.Read(ctx, 0, nil)
+		_, st, err = l.Read(ctx, 0, nil, 0)
 		return st, err
 	}
-	do(nil, l.Append(ctx, 1, []byte("1"), false))
-	do(errScript, l.Append(ctx, 2, []byte("2"), false))
+	do(nil, l.Append(ctx, 1, [][]byte{[]byte("1")}, false))
+	do(errScript, l.Append(ctx, 2, [][]byte{[]byte("2")}, false))
 	st, err := state()
 	do(nil, err)
 	if st.Last != 1 {
@@ -62,7 +62,9 @@ func TestFaultyAsksTheScript(t *testing.T) {
 	}
 	_, err = state()
 	do(errScript, err)
-	do(nil, l.Append(ctx, 2, []byte("2"), false))
+	do(nil, l.Append(ctx, 2, [][]byte{[]byte("2")}, false))
+	do(nil, l.Restore(ctx, 1, [][]byte{[]byte("1"), []byte("2")}, false))
+	do(errScript, l.Restore(ctx, 1, [][]byte{[]byte("1"), []byte("2"), []byte("3")}, false))
 	// The count is the store's, not the log's.
 	do(nil, s.Log(eventstore.Key{Session: "s", Stream: "b"}).Drop(ctx))
 	do(errScript, l.Drop(ctx))
@@ -82,7 +84,7 @@ func TestFaultyAsksTheScript(t *testing.T) {
 	}
 	do(nil, s.DropSession(ctx, "s"))
 
-	want := "[append1 append2 read1 read2 append3 drop1 drop2 dropsession1 dropsession2 read3 drop3 dropsession3]"
+	want := "[append1 append2 read1 read2 append3 restore1 restore2 drop1 drop2 dropsession1 dropsession2 read3 drop3 dropsession3]"
 	if got := fmt.Sprint(asked); got != want {
 		t.Fatalf("the script was asked\n%s, want\n%s", got, want)
 	}
@@ -100,7 +102,8 @@ func TestFaultyHonoursTheContextWhileTheScriptBlocks(t *testing.T) {
 		l := s.Log(eventstore.Key{Session: "s", Stream: "a"})
 		start := time.Now()
 		for name, op := range map[string]func(context.Context) error{
-			"append":      func(ctx context.Context) error { return l.Append(ctx, 1, []byte("1"), false) },
+			"append":      func(ctx context.Context) error { return l.Append(ctx, 1, [][]byte{[]byte("1")}, false) },
+			"restore":     func(ctx context.Context) error { return l.Restore(ctx, 1, [][]byte{[]byte("1")}, false) },
 			"drop":        l.Drop,
 			"dropsession": func(ctx context.Context) error { return s.DropSession(ctx, "s") },
 		} {
@@ -110,16 +113,16 @@ func TestFaultyHonoursTheContextWhileTheScriptBlocks(t *testing.T) {
 			}
 			cancel()
 		}
-		if waited := time.Since(start); waited != 15*time.Second {
-			t.Errorf("three operations of 5 s took %v", waited)
+		if waited := time.Since(start); waited != 20*time.Second {
+			t.Errorf("four operations of 5 s took %v", waited)
 		}
 		close(block) // the scripts return; what they let pass must not happen any more
 		synctest.Wait()
-		_, st, err := l.Read(t.Context(), 0, nil)
+		_, st, err := l.Read(t.Context(), 0, nil, 0)
 		if err != nil || st.Last != 0 {
 			t.Errorf("an operation went on after its context had ended: %+v, %v", st, err)
 		}
-		if err := l.Append(t.Context(), 1, []byte("1"), false); err != nil {
+		if err := l.Append(t.Context(), 1, [][]byte{[]byte("1")}, false); err != nil {
 			t.Errorf("append when the script no longer blocks: %v", err)
 		}
 	})
@@ -134,10 +137,10 @@ func TestFaultyDoesNotShowEndedContextsToTheScript(t *testing.T) {
 	l := s.Log(eventstore.Key{Session: "s", Stream: "a"})
 	ended, cancel := context.WithCancel(context.Background())
 	cancel()
-	if err := l.Append(ended, 1, nil, false); !errors.Is(err, context.Canceled) {
+	if err := l.Append(ended, 1, [][]byte{nil}, false); !errors.Is(err, context.Canceled) {
 		t.Fatal(err)
 	}
-	if err := l.Append(context.Background(), 1, nil, false); err != nil {
+	if err := l.Append(context.Background(), 1, [][]byte{nil}, false); err != nil {
 		t.Fatal(err)
 	}
 	if fmt.Sprint(got) != "[2]" {

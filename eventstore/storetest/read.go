@@ -72,7 +72,7 @@ func readWindows(e *exam) {
 	for _, size := range []int{0, 1, 2, 5, last, 100} {
 		for after := uint64(0); after <= last+2; after++ {
 			buf := make([]eventstore.Event, size)
-			n, st, err := l.Read(e.ctx, after, buf)
+			n, st, err := l.Read(e.ctx, after, buf, 0)
 			e.nilError(err, "read after %d", after)
 			if st != (eventstore.State{First: 1, Last: last}) {
 				e.Fatalf("read after %d: the state is %+v", after, st)
@@ -89,11 +89,49 @@ func readWindows(e *exam) {
 			}
 		}
 	}
-	n, _, err := l.Read(e.ctx, 1<<64-1, make([]eventstore.Event, 1))
+	n, _, err := l.Read(e.ctx, 1<<64-1, make([]eventstore.Event, 1), 0)
 	e.nilError(err, "read after the largest number there is")
 	if n != 0 {
 		e.Fatal("something follows the largest number there is")
 	}
+}
+
+func byteBound(e *exam) {
+	const size, last = 100, 10
+	l := e.log("a")
+	for seq := range uint64(last) {
+		e.nilError(l.Append(e.ctx, seq+1, [][]byte{blob(size)}, false), "append")
+	}
+	read := func(l eventstore.Log, after uint64, buf, maxBytes, want int) {
+		e.Helper()
+		events := make([]eventstore.Event, buf)
+		n, st, err := l.Read(e.ctx, after, events, maxBytes)
+		e.nilError(err, "read after %d", after)
+		if whole := e.state(l); st != whole {
+			e.Fatalf("read at most %d bytes: the state is %+v, want %+v", maxBytes, st, whole)
+		}
+		if n != want {
+			e.Fatalf("read %d events after %d into a buffer for %d and at most %d bytes, want %d", n, after, buf, maxBytes, want)
+		}
+		for i, ev := range events[:n] {
+			if ev.Seq != after+uint64(i)+1 {
+				e.Fatalf("event %d came in the place of %d", ev.Seq, after+uint64(i)+1)
+			}
+		}
+	}
+	for maxBytes, want := range map[int]int{-1: last, 0: last, 1: 1, size - 1: 1, size: 1, 2*size - 1: 1, 2 * size: 2, 5*size + 1: 5, 99 * size: last} {
+		read(l, 0, 32, maxBytes, want)
+		read(l, 0, 3, maxBytes, min(want, 3))
+		read(l, last-2, 32, maxBytes, min(want, 2))
+		read(l, 0, 0, maxBytes, 0)
+		read(l, last, 32, maxBytes, 0)
+	}
+	empty := e.log("empty")
+	e.nilError(empty.Append(e.ctx, 1, [][]byte{{}, {}, blob(2), {}, blob(1)}, true), "append")
+	read(empty, 0, 32, 1, 2)
+	read(empty, 0, 32, 2, 4)
+	read(empty, 2, 32, 1, 1)
+	read(empty, 3, 32, 1, 2)
 }
 
 func largeEvents(e *exam) {
@@ -102,7 +140,7 @@ func largeEvents(e *exam) {
 		l := e.log(fmt.Sprint(i))
 		data := bytes.Repeat([]byte{byte('a' + i)}, size)
 		// The event seals, so a bounded store must take it too.
-		e.nilError(l.Append(e.ctx, 1, data, true), "append an event of 1 MiB")
+		e.nilError(l.Append(e.ctx, 1, [][]byte{data}, true), "append an event of 1 MiB")
 		events, _ := e.all(l, 0, 4)
 		if len(events) != 1 || !bytes.Equal(events[0].Data, data) {
 			e.Fatalf("an event of 1 MiB comes back as %d events", len(events))
@@ -121,7 +159,7 @@ func dataStays(e *exam) {
 	for i, rest := 0, batch; i < len(given); i++ {
 		n := len(text("a", uint64(i+1)))
 		given[i], rest = rest[:n], rest[n:]
-		e.nilError(l.Append(e.ctx, uint64(i+1), given[i], false), "append")
+		e.nilError(l.Append(e.ctx, uint64(i+1), [][]byte{given[i]}, false), "append")
 	}
 	before, _ := e.all(l, 0, 4)
 	again, _ := e.all(l, 0, 4)
@@ -162,8 +200,8 @@ func readersBesideAppender(e *exam) {
 	reading.Wait()
 	var err error
 	for seq := uint64(1); seq <= last && err == nil; seq++ {
-		err = l.Append(e.ctx, seq, text("a", seq), seq == last)
-		_, st, _ := l.Read(e.ctx, 0, nil)
+		err = l.Append(e.ctx, seq, [][]byte{text("a", seq)}, seq == last)
+		_, st, _ := l.Read(e.ctx, 0, nil, 0)
 		if want := (eventstore.State{First: 1, Last: seq, Sealed: seq == last}); err == nil && st != want {
 			err = fmt.Errorf("the state is %+v after event %d", st, seq)
 		}
@@ -181,7 +219,7 @@ func (e *exam) follow(l eventstore.Log, last uint64, size int, begun func()) err
 	buf := make([]eventstore.Event, size)
 	after, seen := uint64(0), uint64(0)
 	for {
-		n, st, err := l.Read(e.ctx, after, buf)
+		n, st, err := l.Read(e.ctx, after, buf, 0)
 		begun()
 		if err != nil {
 			return fmt.Errorf("read after %d: %w", after, err)

@@ -1,7 +1,6 @@
 package storetest
 
 import (
-	"bytes"
 	"context"
 	"maps"
 	"slices"
@@ -18,6 +17,7 @@ type reference struct {
 	order []*refLog // in the order of their first appends
 	limit int       // bytes of a session's events; 0: none
 	flaw  string
+	reads int
 }
 
 // client is a store that a process has opened.
@@ -57,6 +57,8 @@ func (r *reference) name(k eventstore.Key) string {
 		return strings.ToLower(k.Session) + "\x00\x00" + strings.ToLower(k.Stream)
 	case r.has("ignores the session"):
 		return k.Stream
+	case r.has("tells logs apart by About"):
+		return k.Session + "\x00|\x00" + k.Stream + "\x00|\x00" + k.About
 	}
 	return k.Session + "\x00|\x00" + k.Stream
 }
@@ -118,57 +120,6 @@ func (h *refHandle) usable(ctx context.Context) error {
 	return nil
 }
 
-func (h *refHandle) Append(ctx context.Context, seq uint64, data []byte, seal bool) error {
-	r := h.c.ref
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if err := h.usable(ctx); err != nil {
-		return err
-	}
-	l := h.log
-	if l.gone && r.has("comes back after a drop") {
-		*l = refLog{key: l.key, first: seq}
-		r.logs[r.name(l.key)] = l
-	}
-	last := l.last()
-	switch {
-	case l.gone:
-		return eventstore.ErrGone
-	case last == 0 && seq != 1 && r.has("takes the unknown for dropped"):
-		return eventstore.ErrGone
-	case last == 0 && seq != 1 && !r.has("begins anywhere"):
-		return &eventstore.BehindError{}
-	}
-	if last > 0 && seq == last && (l.sealed == seal || r.has("repeats may seal")) && !r.has("repeats fail") {
-		if l.first > last || bytes.Equal(l.events[len(l.events)-1], data) || r.has("repeats may differ") {
-			if r.has("repeats append") {
-				l.events = append(l.events, data)
-			}
-			l.sealed = seal
-			return nil
-		}
-	}
-	switch {
-	case l.sealed && !r.has("appends after the seal"):
-		return eventstore.ErrSealed
-	case seq > last+1 && r.has("takes gaps"), seq <= last && r.has("takes old numbers"):
-	case seq > last+1 && last > 0 && !r.has("does not say how far it got"):
-		l.sealed = seal && r.has("seals what it refuses")
-		return &eventstore.BehindError{Last: last}
-	case seq != last+1 && last > 0:
-		return eventstore.ErrSequence
-	}
-	if !r.room(l, len(data), seal) {
-		return eventstore.ErrFull
-	}
-	if last == 0 {
-		r.order = append(r.order, l)
-	}
-	l.events = append(l.events, data)
-	l.sealed = seal && !r.has("forgets the seal")
-	return nil
-}
-
 // room evicts until n bytes fit: sealed logs, then the events of backlogs.
 func (r *reference) room(l *refLog, n int, seal bool) bool {
 	if r.limit == 0 {
@@ -195,10 +146,11 @@ func (r *reference) room(l *refLog, n int, seal bool) bool {
 	return used <= r.limit || seal && !r.has("refuses a seal")
 }
 
-func (h *refHandle) Read(ctx context.Context, after uint64, buf []eventstore.Event) (int, eventstore.State, error) {
+func (h *refHandle) Read(ctx context.Context, after uint64, buf []eventstore.Event, maxBytes int) (int, eventstore.State, error) {
 	r := h.c.ref
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	r.reads++
 	if err := h.usable(ctx); err != nil {
 		return 0, eventstore.State{}, err
 	}
@@ -206,7 +158,8 @@ func (h *refHandle) Read(ctx context.Context, after uint64, buf []eventstore.Eve
 	if l.gone && !r.has("reads after a drop") {
 		return 0, eventstore.State{}, eventstore.ErrGone
 	}
-	n := 0
+	n, size := 0, 0
+events:
 	for i, data := range l.events {
 		seq := l.first + uint64(i)
 		if seq <= after && !r.has("reads from the start") && !(seq == after && r.has("reads the cursor's event")) {
@@ -214,6 +167,14 @@ func (h *refHandle) Read(ctx context.Context, after uint64, buf []eventstore.Eve
 		}
 		if n == len(buf) {
 			break
+		}
+		before := size
+		size += len(data)
+		switch {
+		case maxBytes <= 0, r.has("ignores the byte bound"):
+		case r.has("counts a byte bound from the next event on") && before < maxBytes:
+		case size > maxBytes && (n > 0 || r.has("returns nothing beyond the byte bound")):
+			break events
 		}
 		if r.has("shortens large events") {
 			data = data[:min(len(data), 64<<10)]

@@ -13,16 +13,25 @@ type lateLog struct {
 	log   eventstore.Log // nil: the store has not given one yet
 }
 
-func (l *lateLog) Append(ctx context.Context, seq uint64, data []byte, seal bool) error {
+func (l *lateLog) Append(ctx context.Context, first uint64, events [][]byte, seal bool) error {
+	return l.found().Append(ctx, first, events, seal)
+}
+
+func (l *lateLog) Restore(ctx context.Context, first uint64, events [][]byte, seal bool) error {
+	return l.found().Restore(ctx, first, events, seal)
+}
+
+// found asks the store for the log if it has not given one yet. It may panic again: the caller catches that.
+func (l *lateLog) found() eventstore.Log {
 	if l.log == nil {
-		l.log = l.store.Log(l.key) // it may panic again: appendTo catches that
+		l.log = l.store.Log(l.key)
 	}
-	return l.log.Append(ctx, seq, data, seal)
+	return l.log
 }
 
 // Read is not called before there is a log: until then localLog has all events.
-func (l *lateLog) Read(ctx context.Context, after uint64, buf []eventstore.Event) (int, eventstore.State, error) {
-	return l.log.Read(ctx, after, buf)
+func (l *lateLog) Read(ctx context.Context, after uint64, buf []eventstore.Event, maxBytes int) (int, eventstore.State, error) {
+	return l.log.Read(ctx, after, buf, maxBytes)
 }
 
 func (l *lateLog) Mark(m eventstore.Mark) {

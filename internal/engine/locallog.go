@@ -41,32 +41,38 @@ const (
 	maxCatchUp = time.Second
 )
 
-func (l *localLog) Append(_ context.Context, seq uint64, data []byte, seal bool) error {
+func (l *localLog) Append(_ context.Context, first uint64, events [][]byte, seal bool) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.bytes+len(data) > maxLocalBytes && !seal {
+	size := 0
+	for _, data := range events {
+		size += len(data)
+	}
+	if l.bytes+size > maxLocalBytes && !seal {
 		return eventstore.ErrFull
 	}
-	l.tail = append(l.tail, eventstore.Event{Seq: seq, Data: data})
-	l.bytes += len(data)
+	for i, data := range events {
+		l.tail = append(l.tail, eventstore.Event{Seq: first + uint64(i), Data: data})
+	}
+	l.bytes += size
 	l.sealed = seal
 	return nil
 }
 
 // Read reads from the store or from what is kept here, never from both. *eventstore.BehindError: the store has lost what comes next.
-func (l *localLog) Read(ctx context.Context, after uint64, buf []eventstore.Event) (int, eventstore.State, error) {
+func (l *localLog) Read(ctx context.Context, after uint64, buf []eventstore.Event, maxBytes int) (int, eventstore.State, error) {
 	l.mu.Lock()
 	state := eventstore.State{First: 1, Last: l.from - 1 + uint64(len(l.tail)), Sealed: l.sealed}
 	tail, healed := l.tail, l.healed
 	l.mu.Unlock()
 	switch {
 	case healed:
-		return l.base.Read(ctx, after, buf)
+		return l.base.Read(ctx, after, buf, maxBytes)
 	case after+1 >= l.from:
-		return copy(buf, tail[min(after+1-l.from, uint64(len(tail))):]), state, nil
+		return upTo(maxBytes, buf[:copy(buf, tail[min(after+1-l.from, uint64(len(tail))):])]), state, nil
 	}
 	buf = buf[:min(uint64(len(buf)), l.from-1-after)]
-	n, base, err := l.base.Read(ctx, after, buf)
+	n, base, err := l.base.Read(ctx, after, buf, maxBytes)
 	if err != nil {
 		return 0, state, err
 	}
@@ -75,6 +81,22 @@ func (l *localLog) Read(ctx context.Context, after uint64, buf []eventstore.Even
 	}
 	state.First = base.First
 	return n, state, nil
+}
+
+// upTo returns how many of the events a Read may return that is bounded by maxBytes.
+func upTo(maxBytes int, events []eventstore.Event) int {
+	size := 0
+	for i, e := range events {
+		if size += len(e.Data); maxBytes > 0 && size > maxBytes && i > 0 {
+			return i
+		}
+	}
+	return len(events)
+}
+
+// Restore is the store's: what is kept here is not lost.
+func (l *localLog) Restore(ctx context.Context, first uint64, events [][]byte, seal bool) error {
+	return l.base.Restore(ctx, first, events, seal)
 }
 
 func (l *localLog) Mark(m eventstore.Mark)         { l.base.Mark(m) }

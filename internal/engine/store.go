@@ -3,6 +3,7 @@ package engine
 import (
 	"context"
 	"errors"
+	"sync"
 	"time"
 
 	"github.com/rejoin-mcp/rejoin/core"
@@ -58,7 +59,7 @@ func (s *Session) record(st *stream, seq uint64, data []byte, seal, urgent bool)
 			s.storeFailed(st, local, err, s.engine.clock().Sub(began))
 		}
 	}
-	return local, local.Append(context.Background(), seq, data, seal)
+	return local, local.Append(context.Background(), seq, [][]byte{data}, seal)
 }
 
 // logOf asks the store for the log of a stream.
@@ -68,6 +69,9 @@ func (s *Session) logOf(st *stream) (log eventstore.Log) {
 	return s.engine.cfg.Store.Log(key)
 }
 
+// batches has batches of one event.
+var batches = sync.Pool{New: func() any { return new([1][]byte) }}
+
 // appendTo calls the store. If it panics it has failed: otherwise the next sender on this stream would wait for its turn for ever.
 func (s *Session) appendTo(log eventstore.Log, seq uint64, data []byte, seal, urgent bool) (err error) {
 	ctx, cancel := s.engine.deadline()
@@ -76,7 +80,12 @@ func (s *Session) appendTo(log eventstore.Log, seq uint64, data []byte, seal, ur
 		ctx = eventstore.ContextWithUrgency(ctx)
 	}
 	defer s.recovered("eventstore.Log.Append", func() { err = errStorePanic })
-	return log.Append(ctx, seq, data, seal)
+	batch := batches.Get().(*[1][]byte) //nolint:forcetypeassert // the pool holds nothing else
+	batch[0] = data
+	err = log.Append(ctx, seq, batch[:], seal)
+	batch[0] = nil
+	batches.Put(batch) // not after a panic: who knows what still uses it
+	return err
 }
 
 // clock is the time, where operations of the store may take any.
@@ -139,12 +148,15 @@ func (s *Session) lostData(st *stream, next uint64, err error) {
 	}
 }
 
+// maxReadBytes bounds the data of one read, unless a single event is larger.
+const maxReadBytes = 1 << 20
+
 // readLog calls the store. One that panics has failed.
 func (c *Conn) readLog(log eventstore.Log) (n int, state eventstore.State, err error) {
 	ctx, cancel := c.s.engine.deadline()
 	defer cancel()
 	defer c.s.recovered("eventstore.Log.Read", func() { n, err = 0, errStorePanic })
-	return log.Read(ctx, c.pos, c.events[:])
+	return log.Read(ctx, c.pos, c.events[:], maxReadBytes)
 }
 
 // short asks the store whether it is short of room for what was written.

@@ -53,22 +53,22 @@ type trickyLog struct {
 	s *trickyStore
 }
 
-func (l trickyLog) Append(ctx context.Context, seq uint64, data []byte, seal bool) error {
+func (l trickyLog) Append(ctx context.Context, first uint64, events [][]byte, seal bool) error {
 	if l.s.append != nil {
 		if err := l.s.append(ctx); err != nil {
 			return err
 		}
 	}
-	return l.Log.Append(ctx, seq, data, seal)
+	return l.Log.Append(ctx, first, events, seal)
 }
 
-func (l trickyLog) Read(ctx context.Context, after uint64, buf []eventstore.Event) (int, eventstore.State, error) {
+func (l trickyLog) Read(ctx context.Context, after uint64, buf []eventstore.Event, maxBytes int) (int, eventstore.State, error) {
 	if l.s.read != nil {
 		if state, err := l.s.read(ctx); err != nil || state.First > 0 {
 			return 0, state, err
 		}
 	}
-	return l.Log.Read(ctx, after, buf)
+	return l.Log.Read(ctx, after, buf, maxBytes)
 }
 
 func (l trickyLog) Mark(m eventstore.Mark) {
@@ -293,11 +293,11 @@ type forgetfulLog struct {
 	k eventstore.Key
 }
 
-func (l forgetfulLog) Append(ctx context.Context, seq uint64, data []byte, seal bool) error {
+func (l forgetfulLog) Append(ctx context.Context, first uint64, events [][]byte, seal bool) error {
 	if err := l.s.append(ctx); err != nil {
 		return err
 	}
-	return l.s.Memory.Log(l.k).Append(ctx, seq, data, seal)
+	return l.s.Memory.Log(l.k).Append(ctx, first, events, seal)
 }
 
 // TestTheStoreIsNotAskedForNothing: a task that has no result costs the store nothing, nor does one that was refused.

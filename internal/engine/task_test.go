@@ -375,4 +375,4 @@ func (s *brokenStore) Log(k eventstore.Key) eventstore.Log { return brokenLog{s.
 
 type brokenLog struct{ eventstore.Log }
 
-func (brokenLog) Append(context.Context, uint64, []byte, bool) error { return errBroken }
+func (brokenLog) Append(context.Context, uint64, [][]byte, bool) error { return errBroken }

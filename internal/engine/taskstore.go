@@ -31,7 +31,7 @@ func (t *Task) record(response []byte) (log eventstore.Log, kept bool) {
 	ctx, cancel := t.tasks.engine.deadline()
 	defer cancel()
 	defer t.recovered("eventstore.Log.Append", func() { kept = false })
-	err := log.Append(ctx, 1, response, true)
+	err := log.Append(ctx, 1, [][]byte{response}, true)
 	if err != nil {
 		t.storeFailed(err)
 	}
@@ -44,7 +44,7 @@ func (t *Task) load(log eventstore.Log) (response []byte, lost core.Reason, err 
 	defer cancel()
 	defer t.recovered("eventstore.Log.Read", func() { err = errStorePanic })
 	var events [1]eventstore.Event
-	n, state, err := log.Read(ctx, 0, events[:])
+	n, state, err := log.Read(ctx, 0, events[:], maxReadBytes)
 	switch {
 	case err == nil && n == 1:
 		return events[0].Data, core.NoReason, nil

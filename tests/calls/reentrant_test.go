@@ -1,6 +1,7 @@
 package calls_test
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"log/slog"
@@ -71,20 +72,26 @@ func (s *visitorStore) DropSession(ctx context.Context, session string) error {
 	return s.Store.DropSession(ctx, session)
 }
 
-func (l visitorEvents) Append(ctx context.Context, seq uint64, data []byte, seal bool) error {
+func (l visitorEvents) Append(ctx context.Context, first uint64, events [][]byte, seal bool) error {
 	l.s.v.visit("Log.Append")
-	if l.s.fail && strings.Contains(string(data), "fail") {
+	data := string(bytes.Join(events, nil))
+	if l.s.fail && strings.Contains(data, "fail") {
 		return kit.ErrStore
 	}
-	if l.s.fail && strings.Contains(string(data), "full") {
+	if l.s.fail && strings.Contains(data, "full") {
 		return eventstore.ErrFull
 	}
-	return l.Log.Append(ctx, seq, data, seal)
+	return l.Log.Append(ctx, first, events, seal)
 }
 
-func (l visitorEvents) Read(ctx context.Context, after uint64, buf []eventstore.Event) (int, eventstore.State, error) {
+func (l visitorEvents) Read(ctx context.Context, after uint64, buf []eventstore.Event, maxBytes int) (int, eventstore.State, error) {
 	l.s.v.visit("Log.Read")
-	return l.Log.Read(ctx, after, buf)
+	return l.Log.Read(ctx, after, buf, maxBytes)
+}
+
+func (l visitorEvents) Restore(ctx context.Context, first uint64, events [][]byte, seal bool) error {
+	l.s.v.visit("Log.Restore")
+	return l.Log.Restore(ctx, first, events, seal)
 }
 
 func (l visitorEvents) Mark(m eventstore.Mark) {

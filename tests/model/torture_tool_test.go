@@ -1,6 +1,7 @@
 package model_test
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"hash/fnv"
@@ -150,10 +151,11 @@ type liarLog struct {
 	liar
 }
 
-func (l liarLog) Append(ctx context.Context, seq uint64, data []byte, seal bool) error {
-	err := l.Log.Append(ctx, seq, data, seal)
-	if err == nil && l.lies && !l.rd.calm.Load() && l.rd.rand("lie"+strconv.Itoa(len(data))+"/"+strconv.Itoa(int(seq))).IntN(2500) == 0 {
-		l.rd.say("store: append of event %d is done, and said to have failed", seq)
+func (l liarLog) Append(ctx context.Context, first uint64, events [][]byte, seal bool) error {
+	err := l.Log.Append(ctx, first, events, seal)
+	size := len(bytes.Join(events, nil))
+	if err == nil && l.lies && !l.rd.calm.Load() && l.rd.rand("lie"+strconv.Itoa(size)+"/"+strconv.Itoa(int(first))).IntN(2500) == 0 {
+		l.rd.say("store: append of event %d is done, and said to have failed", first)
 		return kit.ErrStore
 	}
 	return err

@@ -109,16 +109,20 @@ type struckLog struct {
 	s *struckStore
 }
 
-func (l struckLog) Append(ctx context.Context, seq uint64, data []byte, seal bool) error {
-	return l.s.around("append", func() error { return l.Log.Append(ctx, seq, data, seal) })
+func (l struckLog) Append(ctx context.Context, first uint64, events [][]byte, seal bool) error {
+	return l.s.around("append", func() error { return l.Log.Append(ctx, first, events, seal) })
 }
 
-func (l struckLog) Read(ctx context.Context, after uint64, buf []eventstore.Event) (n int, st eventstore.State, err error) {
+func (l struckLog) Read(ctx context.Context, after uint64, buf []eventstore.Event, maxBytes int) (n int, st eventstore.State, err error) {
 	err = l.s.around("read", func() error {
-		n, st, err = l.Log.Read(ctx, after, buf)
+		n, st, err = l.Log.Read(ctx, after, buf, maxBytes)
 		return err
 	})
 	return n, st, err
+}
+
+func (l struckLog) Restore(ctx context.Context, first uint64, events [][]byte, seal bool) error {
+	return l.s.around("restore", func() error { return l.Log.Restore(ctx, first, events, seal) })
 }
 
 func (l struckLog) Mark(m eventstore.Mark) {

@@ -272,16 +272,21 @@ type panickingLog struct {
 	panicking
 }
 
-func (l panickingLog) Append(ctx context.Context, seq uint64, data []byte, seal bool) error {
-	if seq == 2 {
+func (l panickingLog) Append(ctx context.Context, first uint64, events [][]byte, seal bool) error {
+	if first == 2 {
 		l.in("append")
 	}
-	return l.Log.Append(ctx, seq, data, seal)
+	return l.Log.Append(ctx, first, events, seal)
 }
 
-func (l panickingLog) Read(ctx context.Context, after uint64, buf []eventstore.Event) (int, eventstore.State, error) {
+func (l panickingLog) Read(ctx context.Context, after uint64, buf []eventstore.Event, maxBytes int) (int, eventstore.State, error) {
 	l.in("read")
-	return l.Log.Read(ctx, after, buf)
+	return l.Log.Read(ctx, after, buf, maxBytes)
+}
+
+func (l panickingLog) Restore(ctx context.Context, first uint64, events [][]byte, seal bool) error {
+	l.in("restore")
+	return l.Log.Restore(ctx, first, events, seal)
 }
 
 func (l panickingLog) Mark(m eventstore.Mark) {

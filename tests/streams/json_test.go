@@ -31,8 +31,8 @@ type prettyLog struct {
 	lineEnd string
 }
 
-func (l prettyLog) Read(ctx context.Context, after uint64, buf []eventstore.Event) (int, eventstore.State, error) {
-	n, st, err := l.Log.Read(ctx, after, buf)
+func (l prettyLog) Read(ctx context.Context, after uint64, buf []eventstore.Event, maxBytes int) (int, eventstore.State, error) {
+	n, st, err := l.Log.Read(ctx, after, buf, maxBytes)
 	for i := range buf[:n] {
 		buf[i].Data = pretty(buf[i].Data, l.lineEnd)
 	}

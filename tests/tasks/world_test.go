@@ -221,9 +221,9 @@ type slowLog struct {
 	s *slowStore
 }
 
-func (l slowLog) Append(ctx context.Context, seq uint64, data []byte, seal bool) error {
+func (l slowLog) Append(ctx context.Context, first uint64, events [][]byte, seal bool) error {
 	<-l.s.release
-	return l.Log.Append(ctx, seq, data, seal)
+	return l.Log.Append(ctx, first, events, seal)
 }
 
 // logTo is a logger that writes to a log.

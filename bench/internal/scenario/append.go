@@ -125,10 +125,10 @@ func fullOwn(ctx context.Context, n int) (func() error, error) {
 	if _, evicted := store.Usage(); evicted != 0 {
 		return nil, fmt.Errorf("the limit of %d bytes is too low", limit)
 	}
-	data, seq := eventData(), uint64(liveEvents)
+	batch, seq := [][]byte{eventData()}, uint64(liveEvents)
 	return func() error {
 		seq++
-		if err := live.Append(ctx, seq, data, false); err != nil {
+		if err := live.Append(ctx, seq, batch, false); err != nil {
 			return err
 		}
 		live.Mark(eventstore.Mark{Acked: seq})
@@ -143,17 +143,17 @@ func fullOwn(ctx context.Context, n int) (func() error, error) {
 
 func fillOwn(ctx context.Context, cfg eventstore.MemoryConfig, n int) (*eventstore.Memory, eventstore.Log, error) {
 	s := eventstore.NewMemory(cfg)
-	data := eventData()
+	batch := [][]byte{eventData()}
 	live := s.Log(eventstore.Key{Session: "session", Stream: "live"})
 	for seq := uint64(1); seq <= liveEvents; seq++ {
-		if err := live.Append(ctx, seq, data, false); err != nil {
+		if err := live.Append(ctx, seq, batch, false); err != nil {
 			return nil, nil, err
 		}
 		live.Mark(eventstore.Mark{Acked: seq})
 	}
 	for i := range n {
 		l := s.Log(eventstore.Key{Session: "session", Stream: strconv.Itoa(i)})
-		if err := l.Append(ctx, 1, data, true); err != nil {
+		if err := l.Append(ctx, 1, batch, true); err != nil {
 			return nil, nil, err
 		}
 		l.Mark(eventstore.Mark{Written: 1})

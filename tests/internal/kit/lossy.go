@@ -81,7 +81,7 @@ func (l *lossyLog) left() (last uint64, lost bool, err error) {
 	return l.s.keep, true, nil
 }
 
-func (l *lossyLog) Append(ctx context.Context, seq uint64, data []byte, seal bool) error {
+func (l *lossyLog) Append(ctx context.Context, first uint64, events [][]byte, seal bool) error {
 	last, lost, err := l.left()
 	switch {
 	case err != nil:
@@ -89,19 +89,26 @@ func (l *lossyLog) Append(ctx context.Context, seq uint64, data []byte, seal boo
 	case lost:
 		return &eventstore.BehindError{Last: last}
 	}
-	return l.Log.Append(ctx, seq, data, seal)
+	return l.Log.Append(ctx, first, events, seal)
 }
 
-func (l *lossyLog) Read(ctx context.Context, after uint64, buf []eventstore.Event) (int, eventstore.State, error) {
+func (l *lossyLog) Read(ctx context.Context, after uint64, buf []eventstore.Event, maxBytes int) (int, eventstore.State, error) {
 	last, lost, err := l.left()
 	if err != nil {
 		return 0, eventstore.State{}, err
 	}
-	n, st, err := l.Log.Read(ctx, after, buf)
+	n, st, err := l.Log.Read(ctx, after, buf, maxBytes)
 	if lost && last < st.Last {
 		n, st.Last, st.Sealed = min(n, int(last-min(after, last))), last, false
 	}
 	return n, st, err
+}
+
+func (l *lossyLog) Restore(ctx context.Context, first uint64, events [][]byte, seal bool) error {
+	if _, _, err := l.left(); err != nil {
+		return err
+	}
+	return l.Log.Restore(ctx, first, events, seal)
 }
 
 func (l *lossyLog) Drop(ctx context.Context) error {

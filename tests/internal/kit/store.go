@@ -54,9 +54,9 @@ type watchedLog struct {
 	s *WatchedStore
 }
 
-func (l watchedLog) Append(ctx context.Context, seq uint64, data []byte, seal bool) error {
+func (l watchedLog) Append(ctx context.Context, first uint64, events [][]byte, seal bool) error {
 	l.s.Appends.Add(1)
-	return l.Log.Append(ctx, seq, data, seal)
+	return l.Log.Append(ctx, first, events, seal)
 }
 
 // StuckStore is a memory store in which a test can block operations (Block) and let them go on (Release).
@@ -128,9 +128,9 @@ type fullLog struct {
 	FullStore
 }
 
-func (l fullLog) Append(ctx context.Context, seq uint64, data []byte, seal bool) error {
-	if seq > l.N && (!seal || l.SealsToo) {
+func (l fullLog) Append(ctx context.Context, first uint64, events [][]byte, seal bool) error {
+	if first+uint64(len(events)) > l.N+1 && (!seal || l.SealsToo) {
 		return eventstore.ErrFull
 	}
-	return l.Log.Append(ctx, seq, data, seal)
+	return l.Log.Append(ctx, first, events, seal)
 }
