@@ -49,6 +49,7 @@ const (
 	ReasonMaxRuntime = "max_runtime" // the request ran longer than MaxRuntime
 	ReasonShutdown   = "shutdown"    // the server shut down
 	ReasonMoved      = "moved"       // another process owns the session; the request may have run
+	ReasonOwnerLost  = "owner_lost"  // the process that ran the request was lost; the request may have run
 	ReasonEnded      = "ended"       // the app or an operator ended the session, or it was idle for too long
 	ReasonUnknown    = "unknown"     // the session never sent this Last-Event-ID
 )
@@ -160,6 +161,8 @@ func failure(why core.Reason) *Error {
 		return reason(codeServer, "the request ran longer than the server allows", ReasonMaxRuntime)
 	case core.Shutdown:
 		return reason(codeServer, "the server is shutting down", ReasonShutdown)
+	case core.OwnerLost:
+		return reason(codeServer, "the process that ran the request was lost; the request may have run", ReasonOwnerLost)
 	case core.Moved:
 		return reason(codeServer, "another process owns the session now; the request may have run", ReasonMoved)
 	}

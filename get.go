@@ -28,7 +28,7 @@ func (srv *Server) readGet(r *http.Request, in *incoming) (f *refusal) {
 	}
 	if in.get.Resumes = cursor != ""; in.get.Resumes {
 		var ok bool
-		if in.get.Stream, in.get.Seq, ok = engine.ParseEventID(cursor); !ok {
+		if in.get.Stream, in.get.Seq, ok = engine.ParseEventID(in.session.ID(), cursor); !ok {
 			return refusalOf(core.Unknown)
 		}
 	}

@@ -35,7 +35,6 @@ func (srv *Server) openSession(w http.ResponseWriter, r *http.Request, in *incom
 func (srv *Server) newSession(r *http.Request, m *jsonrpc.Message) (*Session, *refusal) {
 	s := &Session{srv: srv, ref: srv.nextRef()}
 	who := engine.Identity{ID: rand.Text(), Principal: srv.principal(r), Created: time.Now()}
-	_, _ = rand.Read(who.Standalone[:]) // it never fails
 	s.engine.Init(srv.engine, (*host)(s), who)
 	var description clientDescription
 	if info, ok := jsonrpc.Field(m.Params, "clientInfo"); ok {

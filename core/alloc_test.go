@@ -44,10 +44,10 @@ func (b *bench) step(in In) []Out {
 func (b *bench) post(id string, batch []Request, f Flags) {
 	b.nonce++
 	b.conn++
-	for i := range 8 {
+	for i := range 7 {
 		b.stream[i] = byte(b.nonce >> (8 * i))
 	}
-	b.stream[8] = 1
+	b.stream[7] = 1
 	b.step(In{Op: Post, Flags: f, Stream: b.stream, Conn: b.conn, ID: id, Batch: batch, Nonce: b.nonce, Policy: &b.policy})
 }
 

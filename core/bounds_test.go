@@ -89,12 +89,13 @@ func TestLongIDsOfEndedRequests(t *testing.T) {
 		m.Step(start, &In{Op: Gone, Stream: id(i), Conn: 1}, nil)
 		check(t, &m)
 	}
-	answers := map[Reason]int{}
-	for i := range 400 {
-		out := m.Step(start, &In{Op: Get, Conn: 2, Flags: HasCursor, Stream: id(i), Seq: 4}, nil)
-		answers[out[0].Reason]++
+	answers := map[Do]int{}
+	for i := range 400 { // each cursor lacks the last response
+		out := m.Step(start, &In{Op: Get, Conn: 2, Flags: HasCursor, Stream: id(i), Seq: 3}, nil)
+		answers[out[0].Do]++
 	}
-	require.Equal(t, map[Reason]int{NothingLeft: 2 * (most / (4 * (251 + memberBytes))), Unknown: 400 - 2*(most/(4*(251+memberBytes)))}, answers, "kept, and remembered")
+	known := 2 * (most / (4 * (251 + memberBytes)))
+	require.Equal(t, map[Do]int{Attach: known, Refuse: 400 - known}, answers, "kept, and remembered")
 
 	huge := *batchOf(500, false) // alone it is more than may be kept
 	huge.Policy = &policy

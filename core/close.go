@@ -37,7 +37,7 @@ func (m *Machine) detach(i int32, override time.Duration, out []Out) []Out {
 	if s.reader == readerUndecided {
 		out = m.startSSE(i, out)
 	}
-	if s.resumed && s.seq == s.connFrom {
+	if s.resumed && s.seq == s.connFrom && !s.readsOlder {
 		s.countEmptyPoll()
 	}
 	return m.endConn(i, s.seq, m.closeRetry(s, override), NoReason, out)
@@ -64,7 +64,7 @@ func (m *Machine) press(in *In, out []Out) []Out {
 // endConn tells the reader of a stream to write up to seq and end. The stream has no reader from here on.
 func (m *Machine) endConn(i int32, seq uint64, retry time.Duration, why Reason, out []Out) []Out {
 	s := &m.streams[i]
-	out = append(out, Out{Do: End, Conn: s.conn, Index: i, Stream: s.id, Seq: seq, Dur: retry, Reason: why})
+	out = append(out, Out{Do: End, Conn: s.conn, Index: i, Stream: s.id, Seq: seq, Dur: retry, Reason: why, Older: s.readsOlder})
 	s.conn, s.closing, s.closingSeq, s.reader = 0, s.conn, seq, readerNone
 	s.poll = pollNone
 	if retry > 0 {
@@ -92,14 +92,14 @@ func (m *Machine) detachAtLimit(i int32, out []Out) []Out {
 	s.emptyPolls, s.resumed, s.mayEndEarly = 0, false, true
 	least := uint64(0)
 	if s.conn != 0 {
-		if s.seq > s.connFrom+1 {
+		if s.seq > s.connFrom+1 || s.readsOlder {
 			least = s.connFrom + 1
 		}
 		out = m.detach(i, 0, out)
 		out[len(out)-1].Least = least
 		return out
 	}
-	end := Out{Do: End, Conn: s.closing, Index: i, Stream: s.id, Seq: s.closingSeq, Least: s.connFrom + 1}
+	end := Out{Do: End, Conn: s.closing, Index: i, Stream: s.id, Seq: s.closingSeq, Least: s.connFrom + 1, Older: s.readsOlder}
 	switch {
 	case s.cancelled:
 		end.Reason = Cancelled

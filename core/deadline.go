@@ -61,7 +61,7 @@ func (m *Machine) streamAt(s *stream) instant {
 
 // closeAt is when a connection has lasted as long as it may. That also holds for one that was told to end and is still writing.
 func (m *Machine) closeAt(s *stream) instant {
-	slow := s.closing != 0 && !s.mayEndEarly && s.closingSeq > s.connFrom+1
+	slow := s.closing != 0 && !s.mayEndEarly && (s.closingSeq > s.connFrom+1 || s.readsOlder)
 	if s.conn == 0 && !slow || !m.resumable(s) {
 		return never
 	}

@@ -31,6 +31,15 @@
 // it was told when to come back. To poll is to come back with a cursor. A primer is the first event of a connection: it has an id and no
 // message. A session is opened by initialize; connections and streams are not called open.
 //
+// # Another process
+//
+// A session may go on in another process when its own is lost or lets go of it. [Restore] makes a machine of a [Snapshot], which the driver has
+// built of what it finds in its store. Only one machine of a session may be used at a time. The process that has the session is its owner.
+//
+// Nothing is appended to the logs of an earlier owner, because the store may have lost the end of one, whose numbers clients have seen. So a
+// request stream that was not sealed has ended with its owner: what is recorded can be read, and an error follows for each request without a
+// response. The standalone stream has a new id. The ids and logs that it had before are older standalone streams.
+//
 // # Tasks
 //
 // Version 2026-07-28 has no sessions. There a long call becomes a task (extension io.modelcontextprotocol/tasks), and a [Task] decides about

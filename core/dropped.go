@@ -1,8 +1,9 @@
 package core
 
 // droppedStreams remembers the numbers of dropped request streams for longer than their events. So a cursor of a dropped stream is answered
-// with what became of its requests, and not as if it had never been issued. find may be called on nil.
+// with what became of its requests. It also has the standalone streams of earlier processes. find and olderFrom may be called on nil.
 type droppedStreams struct {
+	older   []OlderStream   // oldest first; never changed
 	ring    []droppedStream // grows as it is filled
 	first   int             // index of the oldest
 	n       int
@@ -10,12 +11,13 @@ type droppedStreams struct {
 	scratch [1]Request // what requests returns for a single request
 }
 
-// droppedStream is what is left of a dropped stream. All of its requests are settled.
+// droppedStream is what is left of a dropped stream. All of its requests are settled or orphaned.
 type droppedStream struct {
 	id        StreamID
 	last      uint64     // the last number: of an event or of an Expire
 	requestID string     // of its request, unless it was a batch
 	seq       uint64     // of the response to that
+	orphaned  bool       // as the state of its request
 	batch     *[]Request // nil: it was a single request
 }
 
@@ -42,7 +44,8 @@ func (d *droppedStream) idBytes() int {
 // add remembers a stream. It forgets the oldest ones until at most limit streams (limit is positive) and at most maxBytes are left; a
 // maxBytes that is not positive is no limit. A stream that alone has more than maxBytes is not remembered.
 func (ds *droppedStreams) add(s *stream, limit, maxBytes int) {
-	d := droppedStream{id: s.id, last: max(s.seq, s.expireSeq), requestID: s.single[0].ID, seq: s.single[0].Seq}
+	d := droppedStream{id: s.id, last: max(s.seq, s.expireSeq), requestID: s.single[0].ID, seq: s.single[0].Seq,
+		orphaned: s.single[0].state == orphaned}
 	if s.batch != nil {
 		batch := s.batch
 		d.batch, d.requestID = &batch, ""
@@ -94,11 +97,27 @@ func (ds *droppedStreams) find(id StreamID) *droppedStream {
 	return nil
 }
 
+// olderFrom returns the older standalone stream of that id and those after it; none: it is not known.
+func (ds *droppedStreams) olderFrom(id StreamID) []OlderStream {
+	if ds == nil {
+		return nil
+	}
+	for k := range ds.older {
+		if ds.older[k].ID == id {
+			return ds.older[k:]
+		}
+	}
+	return nil
+}
+
 // requests returns the requests of a dropped stream, whether it is one or a batch. The slice is valid until the next call.
 func (ds *droppedStreams) requests(d *droppedStream) []Request {
 	if d.batch != nil {
 		return *d.batch
 	}
 	ds.scratch[0] = Request{ID: d.requestID, Seq: d.seq, state: settled}
+	if d.orphaned {
+		ds.scratch[0].state = orphaned
+	}
 	return ds.scratch[:]
 }

@@ -99,8 +99,8 @@ func (m *Machine) reply(in *In, out []Out) []Out {
 	case s.stranded:
 		m.settle(i, r)
 		if s.idIssued() { // an id may have reached the client: the response counts as one that was dropped
-			s.seq++
-			r.Seq = s.seq
+			r.Seq = s.afterDiscarded()
+			s.expireSeq = max(s.expireSeq, r.Seq)
 		}
 		out = append(out, Out{Do: Discard, Reason: Unreachable})
 		if last {
@@ -127,6 +127,17 @@ func (m *Machine) reply(in *In, out []Out) []Out {
 		out = m.endConn(i, s.seq, 0, Ended, out)
 	}
 	return m.endStream(i, out)
+}
+
+// afterDiscarded returns the number of the next response that is not recorded. Others may have been discarded before.
+func (s *stream) afterDiscarded() uint64 {
+	next := s.seq + 1
+	for k := range s.requests() {
+		if s.requests()[k].Seq >= next {
+			next++
+		}
+	}
+	return next
 }
 
 // answersJSON reports whether the answer to an undecided POST is plain JSON if it comes now.

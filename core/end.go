@@ -77,7 +77,7 @@ func (s *stream) expireUnwritten(to Out, why Reason, out []Out) []Out {
 	for k := range s.requests() {
 		r := &s.requests()[k]
 		switch to.ID = r.ID; {
-		case r.state == awaited:
+		case r.state == awaited, r.state == orphaned:
 			next++
 			to.Seq = next
 			out = append(out, to)

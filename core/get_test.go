@@ -45,7 +45,11 @@ func TestGet(t *testing.T) {
 			"attach c9 A.0 nothing-to-read; head c9; primer c9 A.0.n9 retry=1s; error c9 A.1 id=1 expired; end c9 now expired"},
 
 		// cursor that this session never issued
-		{"of nothing", "touch", "get c9 X.0", "refuse c9 unknown"},
+		{"of what was forgotten", "touch", "get c9 X.0", "refuse c9 nothing-left"},
+		{"of a standalone stream that was forgotten", heard, "get c9 S9.0", from("S.1")},
+		{"of a standalone stream that was forgotten, off", "open 2025-11-25 nostandalone", "get c9 S9.0", "refuse c9 no-standalone"},
+		{"of a standalone stream that was forgotten, draining", heard + "; drain", "get c9 S9.0", from("S.1") + "; end c9 S.2 retry=1s"},
+		{"of a standalone stream that was forgotten, no flush", heard, "get c9 S9.0 noflush", from("S.1") + "; end c9 S.2 retry=1s"},
 		{"past the end", parked, "get c9 A.2",
 			"attach c9 A.2 nothing-to-read; head c9; primer c9 A.2.n9 retry=1s; error c9 A.2.n10 id=1 expired; end c9 now expired"},
 		{"past the end, ended", sealed, "get c9 A.3",
@@ -69,10 +73,10 @@ func TestGet(t *testing.T) {
 		{"standalone that was never opened", "touch", "get c9 S.0", "refuse c9 unknown"},
 		{"standalone that nobody was given an id of", "open 2025-06-18; get c1", "get c9 S.0", "refuse c9 unknown"},
 		{"of an answer that is not decided", "post A c1 id=1", "get c9 A.0", "refuse c9 unknown"},
-		{"of an answer in JSON", "post A c1 id=1; reply A 1", "get c9 A.0", "refuse c9 unknown"},
+		{"of an answer in JSON", "post A c1 id=1; reply A 1", "get c9 A.0", "refuse c9 nothing-left"},
 		{"of an unreachable stream", "post A c1 id=1; gone c1 A", "get c9 A.0", "refuse c9 unknown"},
-		{"of an unreachable stream, ended", "post A c1 id=1; gone c1 A; reply A 1", "get c9 A.0", "refuse c9 unknown"},
-		{"longer ago than is remembered", "open 2025-11-25 remember=0; " + sealed + "; 10m tick", "get c9 A.2", "refuse c9 unknown"},
+		{"of an unreachable stream, ended", "post A c1 id=1; gone c1 A; reply A 1", "get c9 A.0", "refuse c9 nothing-left"},
+		{"longer ago than is remembered", "open 2025-11-25 remember=0; " + sealed + "; 10m tick", "get c9 A.1", "refuse c9 nothing-left"},
 
 		// no cursor
 		{"fresh", "touch", "get c9", from("S.0")},
@@ -182,12 +186,12 @@ func TestMemory(t *testing.T) {
 		m.Step(start, &In{Op: Gone, Stream: id(i), Conn: 1}, nil)
 		m.drop(m.find(id(i)), nil)
 		for j := range i + 1 {
-			out := m.Step(start, &In{Op: Get, Conn: 2, Flags: HasCursor, Stream: id(j), Seq: 1}, nil)
-			want := NothingLeft
+			out := m.Step(start, &In{Op: Get, Conn: 2, Flags: HasCursor, Stream: id(j)}, nil)
+			want := Attach // to be told that the response was dropped
 			if j <= i-kept {
-				want = Unknown
+				want = Refuse
 			}
-			require.Equal(t, want, out[0].Reason, "%d dropped, cursor of %d", i+1, j)
+			require.Equal(t, want, out[0].Do, "%d dropped, cursor of %d", i+1, j)
 		}
 	}
 	check(t, &m)

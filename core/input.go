@@ -7,7 +7,7 @@ import (
 
 type (
 	// StreamID names a stream. It is random, comes from the driver and is never used twice. The zero value names no stream.
-	StreamID [16]byte
+	StreamID [8]byte
 	// ConnID names one HTTP response within its session. Zero names none.
 	ConnID uint32
 )
@@ -50,9 +50,10 @@ func (in *In) key() string { return cmp.Or(in.Key, in.ID) }
 type answerState uint8
 
 const (
-	awaited answerState = iota
-	held                // the response was made, and waits until the form of the answer is decided
-	settled             // recorded or sent, or there will be none
+	awaited  answerState = iota
+	held                 // the response was made, and waits until the form of the answer is decided
+	settled              // recorded or sent, or there will be none
+	orphaned             // the process that ran the request was lost: there will be none, and the client is to be told so
 )
 
 // Op names an input.
@@ -70,7 +71,8 @@ const (
 	// Post is a request or a batch of requests. Stream (a new id), Conn, ID and Key or Batch, Policy, Nonce, Dur, Stale. Flags:
 	// Initialize, NoFlush, Ping.
 	Post
-	// Get is a GET. Conn, Nonce, Rand, Dur. Flags: HasCursor (with Stream and Seq of the cursor), NoFlush.
+	// Get is a GET. Conn, Nonce, Rand, Dur. Flags: HasCursor (with Stream and Seq of the cursor, whose Stream was made for this session:
+	// the driver vouches for that), OfStandalone, NoFlush.
 	Get
 	// Emit is a notification or a server request from the app. Stream: the stream of the call it was made in, or zero. Flags: Progress,
 	// Ask, Augmented. Conn and Nonce are those of the call's Post.
@@ -86,7 +88,7 @@ const (
 	// again, and so have the earlier ones that were written without.
 	Healed
 	// Gap says that a connection cannot read on: what follows Seq in Stream was dropped (Reason Expired) or cannot be read
-	// (StoreFailed). Conn, Rand.
+	// (StoreFailed). Conn, Nonce, Rand.
 	Gap
 	// Written says that Stream was written to Conn up to and including Seq. A primer counts with its position.
 	Written
@@ -117,14 +119,15 @@ type Flags uint16
 
 // The flags.
 const (
-	HasCursor  Flags = 1 << iota // Get: the client sent Last-Event-ID
-	NoFlush                      // Post, Get: the writer cannot flush, so the response cannot stream
-	Initialize                   // Post: the request is initialize
-	Progress                     // Emit: a progress notification; it is discarded once its call has ended
-	Ask                          // Emit: a request to the client; it is discarded if no client can answer
-	Augmented                    // Emit: the call was task-augmented, so its progress outlives it
-	CanPoll                      // Opened: the client polls, whatever its version says
-	CannotPoll                   // Opened: the client does not poll
-	Final                        // Drain: no request runs any more, so the standalone stream ends even if it has a reader
-	Ping                         // Post: its one request is a ping, as Request.Ping of a batch
+	HasCursor    Flags = 1 << iota // Get: the client sent Last-Event-ID
+	NoFlush                        // Post, Get: the writer cannot flush, so the response cannot stream
+	Initialize                     // Post: the request is initialize
+	Progress                       // Emit: a progress notification; it is discarded once its call has ended
+	Ask                            // Emit: a request to the client; it is discarded if no client can answer
+	Augmented                      // Emit: the call was task-augmented, so its progress outlives it
+	CanPoll                        // Opened: the client polls, whatever its version says
+	CannotPoll                     // Opened: the client does not poll
+	Final                          // Drain: no request runs any more, so the standalone stream ends even if it has a reader
+	Ping                           // Post: its one request is a ping, as Request.Ping of a batch
+	OfStandalone                   // Get: the cursor's stream is or was a standalone stream of this session
 )

@@ -27,7 +27,8 @@ type Machine struct {
 	cfg          *Config
 	standaloneID StreamID
 	phase        sessionPhase
-	canPoll      bool // the version, or a flag of Opened, says that the client polls
+	version      uint8 // place in Versions, counted from 1; 0: another, or none yet
+	canPoll      bool  // the version, or a flag of Opened, says that the client polls
 	trust        trust
 	draining     bool
 	final        bool // the standalone stream must have no reader any more
@@ -156,6 +157,7 @@ func (m *Machine) opened(in *In, out []Out) []Out {
 	if m.phase != phaseInitializing {
 		return out
 	}
+	m.version = place(in.ID)
 	v, _ := Find(in.ID)
 	m.canPoll = (v.Polls || in.Flags&CanPoll != 0) && in.Flags&CannotPoll == 0
 	m.phase = phaseOpen

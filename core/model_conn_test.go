@@ -28,6 +28,19 @@ func (w *world) give(c *conn) {
 	w.cursors = append(w.cursors, cursor{log: c.log, seq: c.pos, base: c.base, got: slices.Clone(c.got), hole: c.hole})
 }
 
+// givePrimer gives the client the id of the primer, if there is one that it does not have.
+func (w *world) givePrimer(c *conn) {
+	if !c.primer {
+		return
+	}
+	c.primer = false
+	if c.asked != nil && c.asked.log != c.log && slices.Contains(w.older, c.asked.log) {
+		w.cursors = append(w.cursors, cursor{log: c.asked.log, seq: c.asked.seq})
+		return
+	}
+	w.give(c)
+}
+
 // write lets a connection write up to n events, and report it if it was seen to succeed.
 func (w *world) write(c *conn, n int, report bool) {
 	l := c.log
@@ -35,19 +48,14 @@ func (w *world) write(c *conn, n int, report bool) {
 	case c.gone || w.over:
 		return
 	case c.refused || c.json || c.empty || !c.head && c.end != nil:
-		if c.primer {
-			c.primer = false
-			w.give(c)
-		}
+		w.givePrimer(c)
 		w.gone(c)
 		return
 	case !c.head:
 		return
 	}
-	if c.primer {
-		c.primer = false
-		w.give(c)
-	}
+	w.givePrimer(c)
+	n = w.writeChain(c, n)
 	for range n {
 		limit := l.committed()
 		if c.end != nil {
@@ -76,11 +84,18 @@ func (w *world) write(c *conn, n int, report bool) {
 	if report {
 		w.written(c)
 	}
-	if c.end != nil && !c.gone && (c.pos >= int(c.end.Seq) || c.end.Least > 0 && c.pos >= int(c.end.Least) && w.pick(2) == 0) {
+	done := c.end != nil && c.pos >= int(c.end.Seq) && (len(c.chain) == 0 || !c.end.Older)
+	may := c.end != nil && c.end.Least > 0 && (c.pos >= int(c.end.Least) || c.brought)
+	if c.end != nil && !c.gone && (done || may && w.pick(2) == 0) {
 		w.must(!c.unnamed || l == w.standalone || c.end.Dur == 0 || c.end.Reason != NoReason, "who is sent away has an id for all that it was given: c%d, %s", c.id, show(*c.end))
 		if w.polls && !c.hole && (c.end.Reason == NoReason || c.end.Reason == Ended) {
 			back := c.end.Dur > 0 && (c.end.Reason == NoReason || c.pos < int(c.end.Seq))
-			w.must(back || l.ended && c.pos == len(l.msgs), "who does not have everything is told when to come back")
+			w.must(back || l.ended && c.pos == len(l.msgs) && len(c.late) == len(l.missing(len(l.msgs))), "who does not have everything is told when to come back")
+		}
+		for _, o := range c.late {
+			if c.pos >= int(o.Seq) { // errors are cursors, too
+				w.cursors = append(w.cursors, cursor{log: l, seq: int(o.Seq), hole: true})
+			}
 		}
 		w.gone(c)
 	}
@@ -108,7 +123,7 @@ func (w *world) written(c *conn) {
 // gap reports that what follows was dropped, or cannot be read.
 func (w *world) gap(c *conn) {
 	l := c.log
-	in := In{Op: Gap, Conn: c.id, Stream: l.id, Seq: uint64(c.pos), Reason: Expired}
+	in := In{Op: Gap, Conn: c.id, Stream: l.id, Seq: uint64(c.pos), Nonce: uint64(c.id)<<8 | 1<<7, Reason: Expired}
 	if w.pick(2) == 0 {
 		in.Reason = StoreFailed
 	}
@@ -140,9 +155,12 @@ func (w *world) expire(c *conn, l *log, o Out) {
 		id := primerID{o.Stream, o.Seq, o.Nonce}
 		w.must(!w.primers[id], "an id is never used again")
 		w.primers[id] = true
-		w.must(int(o.Seq) > len(l.msgs), "only past the end")
+		w.must(int(o.Seq) > len(l.msgs) || l.orphaned, "only past the end, or where the numbers after it may have been given")
+		w.must((o.Reason == OwnerLost) == slices.ContainsFunc(l.requests, func(r *request) bool { return r.id == o.ID && r.state == orphaned }), "who was lost")
+		c.late = append(c.late, o)
 		return
 	}
+	c.late = nil
 	c.hole = true
 	w.cursors = append(w.cursors, cursor{log: l, seq: int(o.Seq), hole: true})
 }
@@ -199,6 +217,7 @@ func (w *world) ordered(in In, c *conn, l *log, o Out) {
 	w.must(c.head || o.Reason == Deleted || o.Reason == Moved, "who ends has begun")
 	w.must(o.Dur == 0 || w.polls, "only who can poll is told when")
 	w.must(int(o.Seq) <= len(l.msgs), "it ends after what is there")
+	w.must(o.Older == (c.chained && (o.Reason == NoReason || o.Reason == Shutdown)), "who has the time gets what is before, and nobody else")
 	before := c.end
 	again := before != nil
 	c.end = &o
@@ -226,7 +245,7 @@ func (w *world) ordered(in In, c *conn, l *log, o Out) {
 		w.must(l.closing == c && int(o.Seq) == len(l.msgs), "it ends before what was taken back")
 		return
 	case in.Op == Lost:
-		w.must(l.closing == c && int(o.Seq) == len(l.msgs)-1 && !(l.ended && l.response), "it ends before what has no id")
+		w.must(l.closing == c && int(o.Seq) == len(l.msgs)-1 && !(l.ended && l.response && l.poll != pollDue), "it ends before what has no id")
 		return
 	case in.Op == Gap && !current:
 		return
@@ -255,7 +274,7 @@ func (w *world) checkLetGo(in In, c *conn, l *log, o Out) {
 	least := 0
 	if in.Op == Tick {
 		w.checkTime(c, l)
-		if c.cut = true; len(l.msgs) > c.from+1 {
+		if c.cut = true; len(l.msgs) > c.from+1 || c.chained {
 			least = c.from + 1
 		}
 	}
@@ -266,7 +285,7 @@ func (w *world) checkLetGo(in In, c *conn, l *log, o Out) {
 	switch {
 	case in.Op == Tick:
 		l.empties = 0 // it was held
-	case o.Reason != Shutdown && c.poll && len(l.msgs) == c.from:
+	case o.Reason != Shutdown && c.poll && len(l.msgs) == c.from && !c.chained:
 		l.empties++
 	}
 	d := l.policy.Retry
@@ -310,7 +329,7 @@ func (w *world) checkCut(c *conn, l *log, before *Out, o Out) {
 // cuttable: a connection that was told to end has something left to write that its client could come back for.
 func (w *world) cuttable(l *log) bool {
 	c := l.closing
-	return c != nil && w.resumable(l) && int(c.end.Seq) > c.from+1
+	return c != nil && w.resumable(l) && (int(c.end.Seq) > c.from+1 || c.chained)
 }
 
 func (w *world) close() {
@@ -357,64 +376,6 @@ func (w *world) cancel() {
 		return
 	}
 	w.must(!l.ended || reader == nil || reader.end != nil || reader.refused, "a cancelled request has no reader")
-}
-
-// drop notes that a stream is gone.
-func (w *world) drop(in In, l *log) {
-	w.must(l.ended && l.reader == nil, "only what has ended is dropped, and not while it is read")
-	switch {
-	case l.stranded, len(l.msgs) == 0 && !l.cancelled:
-	case l.cancelled && l.closing == nil:
-	case in.Op == Reply, in.Op == Cancel:
-		ended, ids := 0, 0
-		for _, other := range w.kept {
-			if other.ended {
-				ended++
-				ids += other.idBytes()
-			}
-		}
-		many := w.maxEnded > 0 && ended > w.maxEnded || w.idBytes > 0 && ended > 1 && ids > w.idBytes
-		w.must(many && l == w.evictable(), "only the oldest makes room")
-	case in.Op == Gone:
-		w.must(!l.known, "what somebody has an id of is not dropped by a disconnect")
-	default:
-		w.must(in.Op == Tick && l.closing == nil && w.at() >= max(l.endedAt, l.dueBack)+l.policy.Retain, "what is recorded is kept for Retain")
-	}
-	l.dropped = true
-	if w.polls && l.sse || len(l.msgs) > 0 {
-		w.rememberDropped(l)
-	}
-	w.kept = slices.DeleteFunc(w.kept, func(other *log) bool { return other == l })
-}
-
-// rememberDropped remembers a stream, as long as there is room for it.
-func (w *world) rememberDropped(l *log) {
-	if w.idBytes > 0 && l.idBytes() > w.idBytes {
-		l.forgotten = true
-		return
-	}
-	w.remembered = append(w.remembered, l)
-	for over := true; over; {
-		ids := 0
-		for _, other := range w.remembered {
-			ids += other.idBytes()
-		}
-		if over = len(w.remembered) > w.remember || w.idBytes > 0 && ids > w.idBytes; over {
-			w.remembered[0].forgotten = true
-			w.remembered = w.remembered[1:]
-		}
-	}
-}
-
-// idBytes is what the ids of a stream's requests hold.
-func (l *log) idBytes() (n int) {
-	for _, r := range l.requests {
-		n += len(r.id)
-		if l.batch {
-			n += memberBytes
-		}
-	}
-	return n
 }
 
 // pass lets time pass, and ticks if something is due; sometimes late, sometimes early.

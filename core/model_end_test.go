@@ -38,7 +38,7 @@ func (w *world) end(why Reason) {
 			continue
 		}
 		for _, r := range l.requests {
-			if r.state == awaited || r.seq > c.pos {
+			if r.state == awaited || r.state == orphaned || r.seq > c.pos {
 				d.ids = append(d.ids, r.id)
 			}
 		}

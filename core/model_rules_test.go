@@ -8,7 +8,7 @@ import (
 )
 
 // unanswered reports whether a request is still to be answered.
-func (r *request) unanswered() bool { return r.state != settled }
+func (r *request) unanswered() bool { return r.state == awaited || r.state == held }
 
 // unanswered returns how many requests of a stream are not answered, and for how many of them the response is held.
 func (l *log) unanswered() (n, holding int) {
@@ -37,7 +37,7 @@ func (w *world) resumable(l *log) bool { return w.trusted() && l.lost < 0 && !l.
 // missing are the requests whose response a client at that position does not have, and would have got.
 func (l *log) missing(pos int) (ids []string) {
 	for _, r := range l.requests {
-		if r.unanswered() || r.seq > pos {
+		if r.state != settled || r.seq > pos {
 			ids = append(ids, r.id)
 		}
 	}
@@ -183,17 +183,26 @@ func (w *world) resume(cur cursor) *conn {
 	}
 	c, l := w.connect(), cur.log
 	c.asked, c.noflush = &cur, w.pick(8) == 0
-	in := In{Op: Get, Flags: HasCursor, Conn: c.id, Nonce: uint64(c.id) << 8, Stream: l.id, Seq: uint64(cur.seq), Dur: c.limit}
+	in := In{Op: Get, Flags: HasCursor | ofStandalone(l.id), Conn: c.id, Nonce: uint64(c.id) << 8, Stream: l.id, Seq: uint64(cur.seq), Dur: c.limit}
 	if c.noflush {
 		in.Flags |= NoFlush
 	}
+	if l.id[0] == 'S' && l != w.standalone {
+		return w.resumeOlder(c, cur, in)
+	}
+	if l.restored && !l.forgotten && cur.seq > len(l.msgs) {
+		w.active = w.at()
+		w.beyond(c, l, in)
+		return nil
+	}
 	missing := l.missing(cur.seq)
-	nothing := l.cancelled || !l.stranded && l.ended && cur.seq == len(l.msgs) || cur.seq > len(l.msgs) || l.dropped && len(missing) == 0
+	nothing := l.cancelled || !l.stranded && l.ended && cur.seq == len(l.msgs) && len(missing) == 0 || cur.seq > len(l.msgs)
+	nothing = nothing || l.dropped && len(missing) == 0
 	w.active = w.at()
 	outs := w.step(in)
 	switch {
 	case l.forgotten:
-		w.must(c.refused && c.reason == Unknown, "what was forgotten is unknown")
+		w.must(c.refused && c.reason == NothingLeft, "nothing is left of what was forgotten")
 	case cur.hole && c.refused:
 		w.must(c.reason == NothingLeft, "a cursor that was issued is not refused, whatever came of it")
 		return nil
@@ -214,6 +223,7 @@ func (w *world) resume(cur cursor) *conn {
 		w.must(!c.refused && !c.empty && c.head, "a cursor that was issued is served")
 		brief := c.noflush && w.resumable(l) || l == w.standalone && (c.noflush || w.final || w.draining && w.resumable(l))
 		w.must((c.end != nil) == (l.ended || brief), "it ends at once only if nothing more can come")
+		w.mustLose(c, l)
 	}
 	if c.refused {
 		return nil
@@ -233,9 +243,20 @@ func (w *world) forge() {
 	}
 	w.active = w.at()
 	l := w.byID[in.Stream]
-	if l == nil || !(w.polls && l.sse) && len(l.msgs) == 0 || l.forgotten {
+	in.Flags |= ofStandalone(in.Stream)
+	never := l != nil && !(w.polls && l.sse) && len(l.msgs) == 0 && !l.orphaned
+	switch {
+	case in.Flags&OfStandalone != 0 && l != w.standalone:
+		w.beyondOlder(c, l, in)
+		return
+	case never && !l.dropped && !l.forgotten:
 		w.step(in)
 		w.must(c.refused && c.reason == Unknown, "a cursor that was never issued is unknown")
+		return
+	case l == nil, never, l.forgotten:
+		w.cameBack(l)
+		w.step(in)
+		w.must(c.refused && c.reason == NothingLeft, "what the machine does not know was forgotten")
 		return
 	}
 	w.beyond(c, l, in)
@@ -275,14 +296,21 @@ func (w *world) attach(c *conn, l *log, o Out) {
 		return
 	}
 	c.log, c.since = l, w.at()
-	if c.asked != nil {
+	if c.asked != nil && c.asked.log != l {
+		w.must(l == w.standalone && c.asked.log.id[0] == 'S', "only the name of a standalone stream becomes another")
+		want := l.sent
+		if slices.Contains(w.older, c.asked.log) {
+			want = 0
+		}
+		w.must(c.pos == want, "it reads all of the stream that comes after, or what was not written")
+	} else if c.asked != nil {
 		w.must(c.pos == c.asked.seq, "a resume goes on where its cursor says")
 		c.base, c.got, c.hole = c.asked.base, slices.Clone(c.asked.got), c.asked.hole
 	} else {
 		w.must(l == w.standalone && c.pos == l.sent, "a fresh GET goes on after what was written")
 	}
 	if c.asked != nil {
-		w.cameBack(l)
+		w.cameBack(c.asked.log)
 	}
 	if o.Index < 0 {
 		w.must(l.dropped || l.stranded || c.pos > len(l.msgs), "only what is gone cannot be read")
@@ -291,7 +319,7 @@ func (w *world) attach(c *conn, l *log, o Out) {
 	}
 	w.must(l.reader == nil && (l.closing == nil || l.closing.end.Reason == TakenOver), "the old reader ends before the new one begins")
 	l.reader, l.closing, l.poll = c, nil, pollNone
-	if c.asked != nil {
+	if c.asked != nil && c.asked.log == l {
 		l.known = true
 		l.acked = max(l.acked, min(c.pos, l.committed()))
 	}

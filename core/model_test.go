@@ -154,6 +154,8 @@ func (w *world) rare() {
 		w.step(In{Op: Stop})
 	case 2:
 		w.end([]Reason{Deleted, Moved, Terminated}[w.pick(3)])
+	case 3, 4, 5, 6, 7:
+		w.restore()
 	default:
 		w.active = w.at()
 		w.step(In{Op: Touch})

@@ -50,12 +50,12 @@ func (w *world) ticks() []Out {
 	return outs
 }
 
-// cameBack notes that the client asked for the stream of a request.
+// cameBack notes that the client asked for the stream of a request; nil: one that is not known any more.
 func (w *world) cameBack(l *log) {
-	if l == w.standalone {
+	if l != nil && l.id[0] == 'S' {
 		return
 	}
-	if l.poll != pollNone && !l.dropped {
+	if l != nil && l.poll != pollNone && !l.dropped {
 		w.proven = true
 	}
 	if w.proven || w.missed < 2 {

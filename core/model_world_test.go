@@ -30,6 +30,8 @@ type world struct {
 	healed           bool // a store has recovered while time passed
 	active, dueBack  time.Duration
 	standalone       *log
+	older            []*log // standalone streams of earlier processes
+	standalones      int
 	logs, kept       []*log // kept: not dropped
 	byID             map[StreamID]*log
 	conns, live      []*conn // live: not gone
@@ -89,6 +91,8 @@ type log struct {
 	failing   bool
 	poll      pollState
 	known     bool // an id was reported as written, or shown
+	restored  bool // it comes from another process
+	orphaned  bool // and had not ended there
 
 	reader, closing *conn
 	retry           time.Duration // what the client was told last
@@ -127,7 +131,11 @@ type conn struct {
 	fresh   bool
 	noflush bool
 	poll    bool
-	cut     bool // its time is over, or it cannot read on
+	chain   []part // what it reads before its stream
+	chained bool   // it had to
+	brought bool   // it has written some of that
+	late    []Out  // errors that it writes before it ends
+	cut     bool   // its time is over, or it cannot read on
 
 	reported int // so far it is known to have been written
 
@@ -140,6 +148,12 @@ type conn struct {
 	hole                      bool
 	unnamed                   bool // the last event that it wrote had no id
 	reason                    Reason
+}
+
+// part is what a connection reads of an older standalone stream.
+type part struct {
+	log       *log
+	pos, last int
 }
 
 func newWorld(t testing.TB, src source) *world {
@@ -156,10 +170,7 @@ func newWorld(t testing.TB, src source) *world {
 	w.maxInFlight, w.maxEnded, w.remember = []int{0, 5}[w.pick(2)], []int{0, 3}[w.pick(2)], []int{2, 1 << 20}[w.pick(2)]
 	w.idBytes = []int{0, 4, 110}[w.pick(3)]
 	id := streamID("S")
-	w.m = New(&Config{
-		Policy: w.policy, SessionIdleTTL: w.idle, MaxInFlight: w.maxInFlight, MaxEnded: w.maxEnded, Remember: w.remember, IDBytes: w.idBytes,
-		NoStandalone: w.off,
-	}, id, w.now)
+	w.m = New(w.config(), id, w.now)
 	w.standalone = &log{id: id, policy: w.policy, lost: -1}
 	w.byID[id] = w.standalone
 	w.logs, w.kept = []*log{w.standalone}, []*log{w.standalone}
@@ -172,6 +183,13 @@ func newWorld(t testing.TB, src source) *world {
 		w.m.Step(w.now, &in, nil)
 	}
 	return w
+}
+
+func (w *world) config() *Config {
+	return &Config{
+		Policy: w.policy, SessionIdleTTL: w.idle, MaxInFlight: w.maxInFlight, MaxEnded: w.maxEnded, Remember: w.remember, IDBytes: w.idBytes,
+		NoStandalone: w.off,
+	}
 }
 
 func (w *world) pick(n int) int { return w.src.pick(n) }
@@ -291,12 +309,17 @@ func (w *world) obey(in In, o Out) {
 		id := primerID{o.Stream, o.Seq, o.Nonce}
 		w.must(w.polls && c.head && !c.primer && c.end == nil, "a primer comes after the head, once, and only for those who know it")
 		w.must(!w.primers[id], "an id is never used again")
-		w.must(int(o.Seq) == c.pos, "a primer has the position where its connection starts")
+		at := c.pos
+		if l != c.log { // the cursor again
+			w.must(o.Index == -1 && slices.Contains(w.older, l) && c.asked.log == l, "the name of a primer is that of its stream, or of the cursor")
+			at = c.asked.seq
+		}
+		w.must(int(o.Seq) == at, "a primer has the position where its connection starts")
 		w.must(o.Dur >= time.Millisecond, "a primer carries a retry")
 		w.primers[id] = true
 		c.primer = true
 		if !c.empty {
-			l.retry, l.sse = o.Dur, true
+			c.log.retry, c.log.sse = o.Dur, true
 		}
 	case Comment:
 		w.must(!w.polls && c.head && c.end == nil, "a comment is for those who know no primer")
@@ -338,6 +361,8 @@ func (w *world) obey(in In, o Out) {
 		}
 	case Expire:
 		w.expire(c, l, o)
+	case Older:
+		w.readOlder(c, l, o)
 	case Discard:
 	case CancelApp:
 		w.must(in.Op != Gone && in.Op != Get && in.Op != Written, "neither a disconnect nor a resume cancels")

@@ -8,12 +8,14 @@ type Out struct {
 	Do     Do
 	Reason Reason
 	Seal   bool
+	Older  bool
 	Conn   ConnID
 	// Index is the stream's index in the machine: small, stable from Start to DropLog, then used again. The standalone stream has index 0.
 	Index  int32
 	Stream StreamID
 	Seq    uint64
 	Least  uint64
+	Last   uint64
 	Nonce  uint64
 	Dur    time.Duration
 	ID     string
@@ -31,7 +33,8 @@ const (
 	Attach
 	// Head sends the head of an SSE response, after a wait of Dur.
 	Head
-	// Primer sends the priming event. Its id is made of Stream, Seq and Nonce, its retry is Dur.
+	// Primer sends the priming event. Its id is made of Stream, Seq and Nonce, its retry is Dur. Stream may be an older name of the
+	// standalone stream (see Older), which has no Index.
 	Primer
 	// Comment sends a comment line, in place of a primer, to a client that cannot parse one.
 	Comment
@@ -49,13 +52,22 @@ const (
 	// End makes Conn write the log up to Seq, then Dur as retry if Dur is positive, and then end. If Seq is 0 or less than what was
 	// written, Conn ends at once, on an event boundary. If Least is positive, the time of Conn is over: once it has written up to Least it
 	// ends after what it can write at once, and the client comes back for the rest. With Reason Ended, Dur is sent only in that case.
-	// A second End for a connection replaces the first.
+	// Older set: Conn writes what Older named before the log, and what it has written of that counts as written up to Least. Not set:
+	// Conn leaves it out. A second End for a connection replaces the first.
 	End
 	// Refuse answers Conn as Reason demands. Without Conn, the caller's operation has failed.
 	Refuse
 	// Expire writes to Conn an error response for the request ID with Reason, unless Conn has already written event Seq. The error
-	// has the id of event Seq. If Nonce is not 0, its id is made of Stream, Seq and Nonce, like a primer's.
+	// has the id of event Seq.
+	//
+	// If Nonce is not 0, the id of the error is made of Stream, Seq and Nonce, like a primer's. Conn writes it as the last thing before it
+	// ends, if it has written the log up to Seq by then, and else not at all. (Where Attach had the Index -1, Conn counts as having written
+	// up to the Seq of that.) An Expire without a Nonce takes back those with one that Conn has not written.
 	Expire
+	// Older makes Conn write another log before that of its stream: of the standalone stream Stream that the session had in an earlier
+	// process, from after Seq up to Last. Ids are made of Stream. Several of them are written in their order. What is lost of such a log is
+	// left out. Written and Gap are about the log of Conn's stream alone. Index -1.
+	Older
 	// Discard drops the message of an Emit or Reply. Reason.
 	Discard
 	// CancelApp cancels the context of the request ID of the stream, with Reason as its cause.
@@ -87,7 +99,7 @@ const (
 	TooMany             // the session has as many requests in flight as it may
 	Stuck               // too many handlers of the session still run although their requests have ended
 	Draining            // the server takes no new work
-	Unknown             // the session never issued this cursor
+	Unknown             // no id of this stream was ever issued
 	NothingLeft         // the request ended and the client has everything
 	Expired             // the events after the cursor were dropped
 	NoStandalone        // the standalone stream is off, or the writer cannot stream
@@ -108,4 +120,5 @@ const (
 	Moved               // another process owns the session now
 	Terminated          // by the app, or by the server's operator
 	NoRoom              // neither the event store nor memory had room for the message
+	OwnerLost           // the process that ran the request was lost
 )

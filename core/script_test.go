@@ -21,7 +21,12 @@ var update = flag.Bool("update", false, "rewrite the expectations in testdata; r
 //
 // is an input: when (left out: at the same time as the one before), what, and its arguments. The indented lines below it are the
 // outputs of the machine, in order. A is a stream, S the standalone one, A.3 a position in it, A.3.n2 the id of a primer with its
-// nonce, c1 a connection (its nonce is its number). In a batch, a ping's id has a ~ behind it.
+// nonce, c1 a connection (its nonce is its number). In a batch, a ping's id has a ~ behind it. Names that begin with S are those of standalone
+// streams.
+//
+//	> restore S2 A.3 B.0
+//
+// goes on with the session in another process, where S2 is the standalone stream. What its store has of A ends with 3, and it has nothing of B.
 func TestScripts(t *testing.T) {
 	paths, err := filepath.Glob("testdata/*.txt")
 	require.NoError(t, err)
@@ -100,6 +105,9 @@ func (s *script) run(line string) []string {
 		require.GreaterOrEqual(s.t, at, s.at, "%s: time goes on", line)
 		s.at = at
 		words = words[1:]
+	}
+	if words[0] == "restore" {
+		return s.restore(words[1], words[2:])
 	}
 	a := s.parse(line, words)
 	switch a.verb {
@@ -184,7 +192,7 @@ var verbs = map[string]Op{
 
 var flagNames = map[string]Flags{
 	"noflush": NoFlush, "initialize": Initialize, "progress": Progress, "ask": Ask, "task": Augmented, "canpoll": CanPoll, "cannotpoll": CannotPoll,
-	"final": Final, "ping": Ping,
+	"final": Final, "ping": Ping, "of-standalone": OfStandalone,
 }
 
 func (s *script) parse(line string, words []string) args {
@@ -309,6 +317,9 @@ func (s *script) word(line, word string, a *args) {
 		if a.in.Op == Get {
 			require.True(t, ok, "%s: a cursor has a position", line)
 			a.in.Flags |= HasCursor
+			if word[0] == 'S' {
+				a.in.Flags |= OfStandalone
+			}
 		}
 	default:
 		require.Empty(t, a.name, "%s: too many names", line)
@@ -326,11 +337,11 @@ func (id StreamID) String() string { return strings.TrimRight(string(id[:]), "\x
 var reasonNames = [...]string{
 	"", "duplicate", "too-many", "stuck", "draining", "unknown", "nothing-left", "expired", "no-standalone", "not-resumable", "ended", "unreachable",
 	"no-stream", "worthless", "store-failed", "cancelled", "abandoned", "overran", "deleted", "idle", "open-failure", "shutdown", "taken-over",
-	"moved", "terminated", "no-room",
+	"moved", "terminated", "no-room", "owner-lost",
 }
 
 // Each reason has a name.
-var _ [NoRoom + 1]string = reasonNames
+var _ [OwnerLost + 1]string = reasonNames
 
 // show writes an output as one line.
 func show(o Out) string {
@@ -373,6 +384,9 @@ func show(o Out) string {
 		if o.Least > 0 {
 			words = append(words, fmt.Sprintf("least=%d", o.Least))
 		}
+		if o.Older {
+			words = append(words, "after-older")
+		}
 		if o.Dur > 0 {
 			words = append(words, "retry="+o.Dur.String())
 		}
@@ -386,6 +400,8 @@ func show(o Out) string {
 			at = fmt.Sprintf("%s.n%d", at, o.Nonce)
 		}
 		words = []string{"error", conn, at, "id=" + o.ID}
+	case Older:
+		words = []string{"older", conn, at, fmt.Sprintf("last=%d", o.Last)}
 	case Discard:
 		words = []string{"discard"}
 	case CancelApp:

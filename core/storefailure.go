@@ -22,13 +22,13 @@ func (m *Machine) endBefore(i int32, seq uint64, out []Out) []Out {
 	}
 	s.closingSeq = seq - 1
 	m.schedule(i)
-	end := Out{Do: End, Conn: s.closing, Index: i, Stream: s.id, Seq: s.closingSeq}
-	if s.mayEndEarly && s.closingSeq > s.connFrom+1 {
+	end := Out{Do: End, Conn: s.closing, Index: i, Stream: s.id, Seq: s.closingSeq, Older: s.readsOlder}
+	if s.mayEndEarly && (s.closingSeq > s.connFrom+1 || s.readsOlder) {
 		end.Least = s.connFrom + 1
 	}
-	if s.phase == streamRunning {
+	if s.phase == streamRunning || s.poll == pollDue {
 		end.Dur = s.retry
-	} else { // only a cancellation ends a stream without waiting for an append
+	} else { // only a cancellation ends a stream without waiting for an append, and it sends nobody away
 		end.Reason = Cancelled
 	}
 	return append(out, end)
@@ -45,7 +45,7 @@ func (m *Machine) lost(in *In, out []Out) []Out {
 	s.inMemory = true
 	m.schedule(i)
 	for k := range s.requests() {
-		if s.phase == streamEnded && s.requests()[k].Seq == in.Seq { // the last response: the client need not come back
+		if s.phase == streamEnded && s.requests()[k].Seq == in.Seq && s.poll != pollDue { // the last response: the client need not come back
 			return out
 		}
 	}

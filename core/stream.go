@@ -40,6 +40,8 @@ type stream struct {
 	failing     bool // an error was ordered in place of the response
 	cancelled   bool // the client cancelled it, and there is no response: nothing is left to fetch
 	resumed     bool // the connection came with a cursor
+	readsOlder  bool // the connection reads older standalone streams before
+	orphaned    bool // the process that owned it was lost: no number of it is given any more
 	mayEndEarly bool // the connection need not write up to closingSeq: its time is over, or it cannot read on
 	poll        pollState
 	inList      listName
@@ -53,7 +55,7 @@ type stream struct {
 	nonce       uint64        // of the primer, while undecided
 	seq         uint64        // the last event
 	written     uint64        // the last event that was written to any connection
-	expireSeq   uint64        // the highest Seq of an Expire; there need not be such an event
+	expireSeq   uint64        // the highest number that no event has: of an Expire, or of a response that was discarded
 	connFrom    uint64        // the position after which the connection began to read
 	connWritten uint64        // the last event that was written to the connection
 	connLimit   time.Duration // an outer limit ends the connection after this time; not positive: none does
@@ -106,7 +108,7 @@ func (s *stream) awaitingKey(key string) *Request {
 
 // idIssued reports whether the client may know an id of the stream: a primer or an event was ordered. It may have reached the client even
 // if the connection was lost before Written was reported.
-func (s *stream) idIssued() bool { return s.retry > 0 || s.seq > 0 }
+func (s *stream) idIssued() bool { return s.retry > 0 || s.seq > 0 || s.orphaned }
 
 // find returns the index of a stream, or -1.
 func (m *Machine) find(id StreamID) int32 {
@@ -196,13 +198,18 @@ func (m *Machine) endStream(i int32, out []Out) []Out {
 	m.enlist(i)
 	m.schedule(i)
 	for m.overEndedLimit() {
-		oldest := m.fetched.head
-		if oldest < 0 {
-			oldest = m.unfetched.head
-		}
-		out = m.drop(oldest, out)
+		out = m.dropOldest(out)
 	}
 	return out
+}
+
+// dropOldest drops the ended stream that makes room first.
+func (m *Machine) dropOldest(out []Out) []Out {
+	oldest := m.fetched.head
+	if oldest < 0 {
+		oldest = m.unfetched.head
+	}
+	return m.drop(oldest, out)
 }
 
 // overEndedLimit reports whether more is kept of ended streams than the limits allow. One stream may always be kept, however long its ids

@@ -28,6 +28,16 @@ func Find(name string) (Version, bool) {
 	return Version{}, false
 }
 
+// place returns the place of the version with that name in Versions, counted from 1; 0: there is none.
+func place(name string) uint8 {
+	for k := range Versions {
+		if Versions[k].Name == name {
+			return uint8(k + 1)
+		}
+	}
+	return 0
+}
+
 // IsModern reports whether name has the form of a version, and that version is FirstModern or later.
 func IsModern(name string) bool {
 	if len(name) != len(FirstModern) {

@@ -23,7 +23,10 @@ type Conn struct {
 	fresh atomic.Bool // there are new orders
 
 	st     *stream       // what it reads; nil: nothing
-	stream core.StreamID // its name, also if the stream was dropped
+	stream core.StreamID // its id, also if the stream was dropped
+	name   streamName    // of the stream with the id nameID
+	nameID core.StreamID // zero: name is not made yet
+	older  []olderPart   // what it reads before
 	opens  bool          // it answers initialize
 	named  bool          // with a result, which comes with the session's id
 	first  []byte        // the id of the first request of a POST
@@ -36,6 +39,7 @@ type Conn struct {
 	buf       *[]byte
 	most      int                   // bytes of a piece
 	slow      bool                  // its client took long for the last one
+	brought   bool                  // it has put an event of an older log into a piece
 	events    *[32]eventstore.Event // while it reads
 	policy    core.Policy           // of a POST, until the machine has copied it
 }
@@ -53,12 +57,14 @@ type orders struct {
 	withdraw []question // before expire
 	expire   []expiry
 
+	primerOf         core.StreamID
 	primerSeq, nonce uint64
 	retry            time.Duration
 
 	endSeq   uint64
 	least    uint64 // when that is written it may end, and leave the rest; 0: it may not
 	last     bool   // nothing follows endSeq, so a client that has it need not come back
+	older    bool   // what is left of older logs is to be written before
 	endRetry time.Duration
 }
 
@@ -80,7 +86,7 @@ type question struct {
 // expiry is an error in place of a response.
 type expiry struct {
 	seq      uint64
-	nonce    uint64 // 0: the id is an event's
+	nonce    uint64 // 0: the id is an event's. Else it is written at the end, if the connection has written up to seq by then
 	response []byte
 }
 
@@ -115,6 +121,15 @@ func (s *Session) conn(id core.ConnID) *Conn {
 		}
 	}
 	return nil
+}
+
+// nameOf returns the name of a stream. It is made anew only if the last call was about another one. Only the goroutine that serves the
+// connection calls it.
+func (c *Conn) nameOf(id core.StreamID) *streamName {
+	if c.nameID != id {
+		c.name, c.nameID = nameOf(c.s.id, id), id
+	}
+	return &c.name
 }
 
 // newConn registers a connection with its session. Under the lock.
@@ -226,10 +241,11 @@ func (c *Conn) turn(ctx context.Context, quiet *respond.QuietTimer) (how Outcome
 	if !c.streaming {
 		return going, 0
 	}
-	if len(c.piece) > 0 || c.pos < src.stored {
+	reads := c.pos < src.stored || len(c.older) > 0
+	if len(c.piece) > 0 || reads {
 		quiet.Wrote()
 	}
-	if c.pos < src.stored { // there is something to read
+	if reads {
 		c.events = events.Get().(*[32]eventstore.Event) //nolint:forcetypeassert // the pool holds nothing else
 	}
 	done, err := c.write(&o, src)
@@ -254,7 +270,10 @@ func (c *Conn) take(o *orders) (src source) {
 	defer c.s.mu.Unlock()
 	*o = c.orders
 	c.fresh.Store(false)
-	c.orders.head, c.orders.withdraw, c.orders.expire = false, nil, nil
+	c.orders.head, c.orders.withdraw = false, nil
+	if e := c.orders.expire; len(e) > 0 && e[0].nonce == 0 { // the others are written at the end
+		c.orders.expire = nil
+	}
 	if c.st != nil {
 		src = source{log: c.st.log, stored: c.st.stored, backlog: c.st.n == 0}
 		// The last event that it was told to write may have been taken back because the store had no room.

@@ -151,7 +151,7 @@ func (s *Session) direct(c *Conn, o *core.Out, msg *Message, p *pass) {
 		p.started = true
 		return
 	case core.Attach:
-		c.orders.from = o.Seq
+		c.orders.from, c.stream = o.Seq, o.Stream
 		if c.orders.acked {
 			s.engine.Counters.Resumed.Add(1)
 		}
@@ -165,11 +165,15 @@ func (s *Session) direct(c *Conn, o *core.Out, msg *Message, p *pass) {
 	case core.Head:
 		c.orders.head, c.orders.wait = true, o.Dur
 	case core.Primer:
-		c.orders.greeting, c.orders.primerSeq, c.orders.nonce, c.orders.retry = primer, o.Seq, o.Nonce, o.Dur
-		c.stream = o.Stream
+		c.orders.greeting, c.orders.primerOf, c.orders.primerSeq, c.orders.nonce, c.orders.retry = primer, o.Stream, o.Seq, o.Nonce, o.Dur
 	case core.Comment:
-		c.orders.greeting, c.stream = comment, o.Stream
+		c.orders.greeting = comment
+	case core.Older:
+		c.addOlder(o)
 	case core.Expire:
+		if e := c.orders.expire; o.Nonce == 0 && len(e) > 0 && e[0].nonce != 0 {
+			c.orders.expire = nil
+		}
 		c.orders.expire = append(c.orders.expire, expiry{o.Seq, o.Nonce, s.host.Failure([]byte(o.ID), o.Reason)})
 	case core.AnswerJSON:
 		c.named = c.opens && s.ready && len(c.orders.expire) == 0 // never on an error
@@ -204,6 +208,7 @@ func (s *Session) startStream(c *Conn, index int, st *stream) {
 func (s *Session) endOrder(c *Conn, o *core.Out) {
 	again := c.orders.end // the sequence that it was to end with was given back
 	c.orders.end, c.orders.endSeq, c.orders.endRetry, c.orders.least, c.orders.last = true, o.Seq, o.Dur, o.Least, o.Reason == core.Ended
+	c.orders.older = o.Older
 	if st := c.st; st != nil && st.conn == c {
 		st.conn, st.closing = nil, c
 	}

@@ -1,7 +1,6 @@
 package engine
 
 import (
-	"crypto/rand"
 	mrand "math/rand/v2"
 	"time"
 
@@ -23,7 +22,7 @@ type Post struct {
 // Post starts requests. The caller serves the connection and ends it; started: it gives the requests to the app before.
 func (s *Session) Post(out respond.Writer, post *Post) (c *Conn, started bool) {
 	in := core.In{Op: core.Post, Flags: post.Flags, Dur: post.Left, Nonce: mrand.Uint64()} //nolint:gosec // the stream's name is the secret
-	_, _ = rand.Read(in.Stream[:])                                                         // it never fails
+	in.Stream = newStreamID()
 	if !out.CanFlush() {
 		in.Flags |= core.NoFlush
 	}
@@ -77,6 +76,9 @@ func (s *Session) Get(out respond.Writer, get Get) (c *Conn, served bool) {
 	in := core.In{Op: core.Get, Stream: get.Stream, Seq: get.Seq, Dur: get.Left, Nonce: mrand.Uint64(), Rand: spread()} //nolint:gosec // as above
 	if get.Resumes {
 		in.Flags |= core.HasCursor
+		if IsStandalone(get.Stream) {
+			in.Flags |= core.OfStandalone
+		}
 	}
 	if !out.CanFlush() {
 		in.Flags |= core.NoFlush
@@ -86,9 +88,11 @@ func (s *Session) Get(out respond.Writer, get Get) (c *Conn, served bool) {
 	c = s.newConn(out)
 	in.Conn, c.orders.acked = c.id, get.Resumes
 	s.step(&in, &p)
-	if c.orders.acked && c.orders.head && c.orders.from != get.Seq { // a cursor past the end says nothing of what is there
+	if c.orders.acked && c.orders.head && (c.orders.from != get.Seq || c.stream != get.Stream) { // the cursor says nothing of what is there
 		c.orders.acked = false
-		s.engine.Counters.Expired.Add(1)
+		if s.olderLog(get.Stream) == nil { // past the end, or forgotten
+			s.engine.Counters.Expired.Add(1)
+		}
 	}
 	served = c.orders.refuse == core.NoReason || c.orders.refuse == core.NothingLeft
 	if s.m.Running() == 0 { // it reads the standalone stream, and perhaps nothing else happens for a long time

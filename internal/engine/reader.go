@@ -2,6 +2,7 @@ package engine
 
 import (
 	"errors"
+	mrand "math/rand/v2"
 	"net/http"
 	"os"
 	"sync"
@@ -48,7 +49,7 @@ func (c *Conn) greet(o *orders) {
 	switch o.greeting {
 	case primer:
 		var id [streamNameLen + 36]byte
-		c.piece = sse.AppendPrimer(c.buffer(), appendPrimerID(id[:0], c.stream, o.primerSeq, o.nonce), o.retry)
+		c.piece = sse.AppendPrimer(c.buffer(), appendPrimerID(id[:0], c.nameOf(o.primerOf), o.primerSeq, o.nonce), o.retry)
 	case comment:
 		c.piece = sse.AppendComment(c.buffer())
 	}
@@ -61,7 +62,12 @@ func (c *Conn) greet(o *orders) {
 func (c *Conn) write(o *orders, src source) (done bool, err error) {
 	c.tell(o)
 	whole := o.endSeq
-	if o.mayEnd(c.pos) && c.slow { // more would take long
+	if len(c.older) > 0 {
+		if ready, err := c.writeOlder(o); !ready {
+			return false, errors.Join(err, c.flush())
+		}
+	}
+	if o.mayEnd(c) && c.slow { // more would take long
 		o.endSeq = min(whole, c.pos)
 	}
 	for limit := c.limit(o, src.stored); c.pos < limit; limit = c.limit(o, c.stored()) {
@@ -72,13 +78,14 @@ func (c *Conn) write(o *orders, src source) (done bool, err error) {
 		if err != nil || !more {
 			return false, errors.Join(err, c.flush())
 		}
-		if o.mayEnd(c.pos) && len(c.piece) == 0 { // a piece has left, and the rest can be fetched
+		if o.mayEnd(c) && len(c.piece) == 0 { // a piece has left, and the rest can be fetched
 			o.endSeq = min(whole, c.pos)
 		}
 	}
 	if !o.end || c.pos < o.endSeq {
 		return false, c.flush()
 	}
+	c.tellLast(o)
 	if o.endRetry > 0 && (!o.last || c.pos < whole) {
 		c.piece = sse.AppendRetry(c.buffer(), o.endRetry)
 	}
@@ -86,7 +93,7 @@ func (c *Conn) write(o *orders, src source) (done bool, err error) {
 }
 
 // mayEnd reports whether the time of a connection is over and it has written enough: the next connection gets the rest.
-func (o *orders) mayEnd(pos uint64) bool { return o.least > 0 && pos >= o.least }
+func (o *orders) mayEnd(c *Conn) bool { return o.least > 0 && (c.pos >= o.least || c.brought) }
 
 // tell writes to a client that gets nothing more of the log which questions it need not answer, and an error for each response that it does
 // not have.
@@ -98,14 +105,18 @@ func (c *Conn) tell(o *orders) {
 		}
 	}
 	for _, e := range o.expire {
-		if e.nonce == 0 && e.seq <= c.pos { // it is the number of an event that was written
-			continue
+		if e.nonce == 0 && e.seq > c.pos { // else it is the number of an event that was written
+			c.piece = sse.AppendEvent(c.buffer(), appendEventID(nil, c.nameOf(c.stream), e.seq), e.response)
 		}
-		name := appendEventID(nil, c.stream, e.seq)
-		if e.nonce != 0 {
-			name = appendPrimerID(nil, c.stream, e.seq, e.nonce)
+	}
+}
+
+// tellLast writes what follows the whole log: errors for requests of which nothing more can come, though no number is left for them.
+func (c *Conn) tellLast(o *orders) {
+	for _, e := range o.expire {
+		if e.nonce != 0 && e.seq <= c.pos {
+			c.piece = sse.AppendEvent(c.buffer(), appendPrimerID(nil, c.nameOf(c.stream), e.seq, e.nonce), e.response)
 		}
-		c.piece = sse.AppendEvent(c.buffer(), name, e.response)
 	}
 }
 
@@ -129,7 +140,7 @@ func (c *Conn) stored() uint64 {
 
 // read puts the next events of the log into the piece, and sends it when it is full. more: there may be others.
 func (c *Conn) read(src source, limit uint64, o *orders) (more bool, err error) {
-	n, state, err := c.readLog(src.log)
+	n, state, err := c.readLog(src.log, c.pos)
 	if err == nil && n == 0 && state.First <= c.pos+1 { // it was appended, or there would be nothing to read
 		err = &eventstore.BehindError{Last: state.Last}
 	}
@@ -148,7 +159,7 @@ func (c *Conn) read(src source, limit uint64, o *orders) (more bool, err error) 
 		c.gap(core.Expired)
 		return false, nil
 	case state.First > c.pos+1:
-		c.reportGap(state.First - 1)
+		c.reportGap(c.pos, state.First-1)
 		c.pos = state.First - 1
 	}
 	defer clear(c.events[:n])       // they are the store's to forget
@@ -162,14 +173,14 @@ func (c *Conn) read(src source, limit uint64, o *orders) (more bool, err error) 
 		c.pos = e.Seq
 		var name []byte
 		if local.names(e.Seq) {
-			name = appendEventID(id[:0], c.stream, e.Seq)
+			name = appendEventID(id[:0], c.nameOf(c.stream), e.Seq)
 		}
 		c.piece = sse.AppendEvent(c.buffer(), name, e.Data)
 		if len(c.piece) >= c.most {
 			if err := c.flush(); err != nil {
 				return false, err
 			}
-			if c.fresh.Load() || o.mayEnd(c.pos) {
+			if c.fresh.Load() || o.mayEnd(c) {
 				break // perhaps it was replaced meanwhile
 			}
 		}
@@ -198,23 +209,25 @@ func (c *Conn) loss(src source, limit uint64, err error) (more bool) {
 		c.gap(core.StoreFailed)
 		return false
 	}
-	c.reportGap(limit) // no request waits for a response there
+	c.reportGap(c.pos, limit) // no request waits for a response there
 	c.pos = limit
 	return true
 }
 
 // gap reports that the connection cannot read on. The machine's orders follow.
 func (c *Conn) gap(why core.Reason) {
-	c.s.do(core.In{Op: core.Gap, Conn: c.id, Stream: c.stream, Seq: c.pos, Reason: why, Rand: spread()})
+	in := core.In{Op: core.Gap, Conn: c.id, Stream: c.stream, Seq: c.pos, Reason: why, Rand: spread()}
+	in.Nonce = mrand.Uint64() //nolint:gosec // the stream's name is the secret
+	c.s.do(in)
 	if why == core.Expired {
 		c.s.engine.Counters.Expired.Add(1)
 	}
 }
 
-// reportGap tells that events of the standalone stream, from the connection's position to last, were dropped before their client came.
-func (c *Conn) reportGap(last uint64) {
+// reportGap tells that events of a standalone stream, those after pos up to last, were dropped before their client came.
+func (c *Conn) reportGap(pos, last uint64) {
 	c.s.engine.Counters.Expired.Add(1)
-	c.s.host.Report(Event{Kind: Gap, First: c.pos + 1, Last: last})
+	c.s.host.Report(Event{Kind: Gap, First: pos + 1, Last: last})
 }
 
 // flush writes the piece.

@@ -34,21 +34,22 @@ type Session struct {
 	version    string        // negotiated
 	active     time.Duration // when something last happened, in the session's life
 	stale      *tally        // nil: no request has been stale yet
+	older      *[]olderLog   // standalone streams of earlier processes; nil: there are none. Never changed
 }
 
 // Identity is what a session is known by.
 type Identity struct {
-	ID         string // a secret
-	Principal  string
-	Created    time.Time
-	Standalone core.StreamID // random
+	ID        string // a secret
+	Principal string
+	Created   time.Time
 }
 
 // Init makes a session, before anything else is called.
 func (s *Session) Init(e *Engine, host Host, who Identity) {
 	s.engine, s.host, s.id, s.principal, s.created = e, host, who.ID, who.Principal, who.Created
-	s.m = core.New(&e.cfg.Machine, who.Standalone, who.Created)
-	s.streams = []*stream{{id: who.Standalone}}
+	own := NewStandalone()
+	s.m = core.New(&e.cfg.Machine, own, who.Created)
+	s.streams = []*stream{{id: own}}
 }
 
 // ID is what the client names the session by: a secret.

@@ -43,7 +43,7 @@ func open(t *testing.T) (*Session, *testHost) {
 		tool testTool
 		r    Request
 	)
-	s.Init(e, &host, Identity{ID: "id", Created: time.Now(), Standalone: core.StreamID{1}})
+	s.Init(e, &host, Identity{ID: "id", Created: time.Now()})
 	r.Init(&s, &tool, "1", "initialize", false)
 	w := httptest.NewRecorder()
 	c, started := s.Post(respond.New(w, 0), &Post{Request: &r, Flags: core.Initialize, Policy: core.Policy{Mode: core.JSON}})

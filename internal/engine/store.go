@@ -152,11 +152,11 @@ func (s *Session) lostData(st *stream, next uint64, err error) {
 const maxReadBytes = 1 << 20
 
 // readLog calls the store. One that panics has failed.
-func (c *Conn) readLog(log eventstore.Log) (n int, state eventstore.State, err error) {
+func (c *Conn) readLog(log eventstore.Log, after uint64) (n int, state eventstore.State, err error) {
 	ctx, cancel := c.s.engine.deadline()
 	defer cancel()
 	defer c.s.recovered("eventstore.Log.Read", func() { n, err = 0, errStorePanic })
-	return log.Read(ctx, c.pos, c.events[:], maxReadBytes)
+	return log.Read(ctx, after, c.events[:], maxReadBytes)
 }
 
 // short asks the store whether it is short of room for what was written.
@@ -201,6 +201,6 @@ func (s *Session) dropSession() {
 
 func (s *Session) logKey(st *stream) eventstore.Key {
 	return eventstore.Key{
-		Session: s.id, Stream: string(appendStreamName(make([]byte, 0, streamNameLen), st.id)), Backlog: st.n == 0, Principal: s.principal,
+		Session: s.id, Stream: StreamName(s.id, st.id), Backlog: st.n == 0, Principal: s.principal,
 	}
 }

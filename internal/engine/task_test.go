@@ -45,7 +45,7 @@ func (c *testCall) told() string {
 
 var reasonNames = map[core.Reason]string{
 	core.NoReason: "ok", core.Cancelled: "cancelled", core.Abandoned: "abandoned", core.Overran: "overran", core.Shutdown: "shutdown",
-	core.Expired: "expired", core.StoreFailed: "store failed", core.Ended: "ended",
+	core.Expired: "expired", core.StoreFailed: "store failed", core.Ended: "ended", core.OwnerLost: "owner lost", core.Terminated: "ended",
 }
 
 func (c *testCall) Cancel(why core.Reason) { c.note("cancel %s", reasonNames[why]) }

@@ -187,7 +187,7 @@ func TestVeryManyDroppedCursors(t *testing.T) {
 		poll := func(cursor string) string {
 			return kit.Serve(s, kit.Request(t, http.MethodGet, "", "Mcp-Session-Id", id, "Last-Event-ID", cursor)).Summary()
 		}
-		require.Equal(t, `400 error(-32600,null) unknown ended`, poll(cursors[0]), "forgotten")
+		require.Equal(t, `204 sse ended`, poll(cursors[0]), "forgotten")
 		require.Equal(t, `200 sse primer@0 1:error(-32000,`+strconv.Itoa(n-kept-remembered)+`) expired ended`, poll(cursors[n-kept-remembered]), "dropped, and remembered")
 		require.Equal(t, `200 sse primer@0 1:result ended`, poll(cursors[n-kept]), "kept")
 		kit.Elapse(2 * time.Minute)

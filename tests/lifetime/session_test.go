@@ -53,8 +53,15 @@ func TestWhatKeepsASession(t *testing.T) {
 			_, res := kit.Post(t, c, `{"jsonrpc":"2.0","id":"nobody.1","result":{}}`)
 			require.Equal(t, http.StatusAccepted, res.StatusCode)
 		}, ttl},
-		"a poll that is refused": {func(t *testing.T, c *rejointest.Client, _ func() *kit.ManualTool) {
-			require.Equal(t, "400 error(-32600,null) unknown", kit.Get(t, c, "Last-Event-ID", "AAAAAAAAAAAAAAAAAAAAAA.0"))
+		"a poll for which nothing is left": {func(t *testing.T, c *rejointest.Client, next func() *kit.ManualTool) {
+			call := c.CallTool("x", nil)
+			tool := next()
+			require.NoError(t, tool.Progress(1, 0, ""))
+			tool.Returns("done")
+			call.Result()
+			kit.Elapse(time.Minute)
+			call.Poll()
+			require.Equal(t, "204 sse answered", kit.Last(call))
 		}, ttl},
 		"an open connection": {func(_ *testing.T, c *rejointest.Client, _ func() *kit.ManualTool) {
 			listen := c.Listen()
@@ -101,7 +108,9 @@ func TestWhatKeepsASession(t *testing.T) {
 				_, res := kit.Post(t, c, kit.Ping, header...)
 				require.GreaterOrEqual(t, res.StatusCode, 400)
 			}
-			require.Equal(t, "400 error(-32600,null) unknown", kit.Get(t, c, "Last-Event-ID", "garbage"))
+			for _, cursor := range []string{"garbage", "AAAAAAAAAAAAAAAAAAAAAA.0"} {
+				require.Equal(t, "400 error(-32600,null) unknown", kit.Get(t, c, "Last-Event-ID", cursor))
+			}
 		}, ttl - after},
 		"somebody else's requests": {func(t *testing.T, c *rejointest.Client, _ func() *kit.ManualTool) {
 			for _, method := range []string{"POST", "GET", "DELETE"} {
