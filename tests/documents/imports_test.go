@@ -34,6 +34,8 @@ func TestImports(t *testing.T) {
 		"/bridge/internal/crossing": {""}, "/bridge/internal/longcalls": {"", "/internal/sse", "/rejointest"},
 		"/eventstore":           nil,
 		"/eventstore/storetest": {"/eventstore"},
+		"/cluster":              {"/eventstore"},
+		"/cluster/clustertest":  {"/cluster", "/eventstore"},
 		"": {
 			"/core", "/eventstore", "/internal/door", "/internal/engine", "/internal/jsonrpc", "/internal/respond", "/internal/safe", "/internal/sse",
 			"/internal/stack",

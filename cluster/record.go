@@ -1,0 +1,72 @@
+package cluster
+
+import "github.com/rejoin-mcp/rejoin/eventstore"
+
+// Process is one run of one process of a cluster. All three are any bytes.
+type Process struct {
+	Cluster     string // name of the cluster. Processes of different clusters do not see each other.
+	Incarnation string // random, never used twice
+	Self        string // where the others reach it. A later process of the cluster with the same Self supersedes it.
+}
+
+// Member is the entry of a process.
+type Member struct {
+	Process
+	// Generation orders the processes that have joined with this Self: a later one has a higher generation. Generations are not
+	// without gaps. An engine that has lost its entries still gives higher ones, as far as its clock is right.
+	Generation uint64
+	// Count grows with each renewal. It is 0 after Join.
+	Count uint64
+	// Left says that the process has left for good: its sessions may be adopted at once.
+	Left bool
+}
+
+// Record is what the directory keeps of a session.
+type Record struct {
+	// Session is the key of the session, and the Session of its logs ([eventstore.Key]). It differs between clusters: whoever
+	// makes it puts the cluster's name in.
+	Session string
+	// Fence is the owner's.
+	Fence eventstore.Fence
+	// Self is where the owner is reached.
+	Self string
+	// Released says that the owner has let go: anybody may adopt the session at once.
+	Released bool
+	// Format says how to read About. It is opaque for the directory.
+	Format int
+	// About describes the session to its next owner. It is opaque for the directory.
+	About []byte
+	// State is what the app saved, opaque. Nil: nothing was saved, which is not the same as an empty state.
+	State []byte
+}
+
+// Stream is a log of a session, as Adopt finds it.
+type Stream struct {
+	Name, About string // Stream and About of the [eventstore.Key] with which the log was begun
+	Backlog     bool
+	First, Last uint64 // as in [eventstore.State]
+	Sealed      bool
+}
+
+// Found is the answer of Find.
+type Found struct {
+	// Record is nil if there is an error.
+	Record *Record
+	// Count is the count of the asking process as the directory has it; 0: the process has no entry, or was superseded. It is
+	// valid with ErrUnknown and ErrEnded too.
+	Count uint64
+}
+
+// View is the answer of Renew.
+type View struct {
+	// Was is the caller's count as it stood before this renewal; 0: the directory had no entry of it.
+	Was uint64
+	// Members are all of the cluster, the caller and those that have left among them, in any order. Superseded ones are not.
+	Members []Member
+}
+
+// Held is a session that the caller owns.
+type Held struct {
+	Session string
+	Fence   eventstore.Fence
+}
