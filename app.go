@@ -89,9 +89,13 @@ func (c *notificationContext) Value(key any) any {
 	return c.values.Value(key)
 }
 
-// newNotification copies the bytes of m. An app may keep a notification for long, and must not keep the whole body with it.
-func newNotification(s *Session, r *http.Request, m *jsonrpc.Message) *Notification {
-	msg, _ := jsonrpc.Parse(bytes.Clone(m.Raw), maxJSONDepth) // m was parsed before, so this cannot fail
+// newNotification copies the bytes of m, because an app may keep a notification for long, and must not keep the whole body with it. It does not
+// copy them if they are at least half of the body's memory. body is where m was read from; nil: unknown.
+func newNotification(s *Session, r *http.Request, m *jsonrpc.Message, body []byte) *Notification {
+	msg := *m
+	if cap(body) == 0 || cap(body) > 2*len(m.Raw) {
+		msg, _ = jsonrpc.Parse(bytes.Clone(m.Raw), maxJSONDepth) // m was parsed before, so this cannot fail
+	}
 	return &Notification{ctx: notificationContext{r.Context(), s}, msg: msg, header: r.Header}
 }
 

@@ -73,6 +73,8 @@ func methodName(m []byte) string {
 		return "tools/call"
 	case "ping":
 		return "ping"
+	case "initialize":
+		return "initialize"
 	}
 	return string(m)
 }

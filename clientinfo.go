@@ -49,16 +49,31 @@ func newClientInfo(info, capabilities string) (c ClientInfo) {
 	if info != "" {
 		c.Raw = json.RawMessage(info)
 	}
-	text := func(name string) string {
-		v, _ := jsonrpc.Field(c.Raw, name)
-		t, _ := jsonrpc.Unquote(v)
-		return t
-	}
-	c.Name, c.Title, c.Version = text("name"), text("title"), text("version")
+	c.Name, c.Title, c.Version = stringField(c.Raw, "name"), stringField(c.Raw, "title"), stringField(c.Raw, "version")
 	if capabilities != "" {
 		c.Capabilities = json.RawMessage(capabilities)
 	}
 	return c
+}
+
+// stringField returns a string member of a JSON object; "": it has none.
+func stringField(object []byte, name string) string {
+	v, _ := jsonrpc.Field(object, name)
+	t, _ := jsonrpc.Unquote(v)
+	return t
+}
+
+// polls decides whether the client of a session polls. version was negotiated, and h is the header of its initialize.
+func (s *Session) polls(version string, h http.Header) bool {
+	var c ClientInfo
+	if s.srv.cfg.CanPoll != nil {
+		c = s.Client()
+	} else { // only what presumedToPoll needs: this is done for every session
+		info := []byte(s.description.Value().client)
+		c.Name, c.Version = stringField(info, "name"), stringField(info, "version")
+	}
+	c.UserAgent, c.Protocol = h.Get("User-Agent"), version
+	return s.srv.canPoll(c)
 }
 
 // clientOf is Client with the UserAgent of a request.

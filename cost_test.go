@@ -7,12 +7,14 @@ import (
 	"io"
 	"net/http"
 	"runtime"
+	"strconv"
 	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 
 	"github.com/rejoin-mcp/rejoin/eventstore"
+	"github.com/rejoin-mcp/rejoin/internal/jsonrpc"
 )
 
 // sink is a response writer that does not allocate, so that only the handler's own allocations are counted.
@@ -52,7 +54,7 @@ func newBenchOf(tb testing.TB, policy Policy, call string, tool Handler) *bench 
 
 func newBenchWith(tb testing.TB, cfg Config, call string, tool Handler) *bench {
 	tb.Helper()
-	app := NewApp(Info{Name: "bench", Version: "1"}, tool)
+	app := NewApp(Info{Name: "bench", Version: "1", Capabilities: map[string]any{"tools": struct{}{}}}, tool)
 	srv, err := NewServer(app, cfg)
 	require.NoError(tb, err)
 	b := &bench{srv: srv, body: bytes.NewReader(nil)}
@@ -134,6 +136,43 @@ func BenchmarkCall(b *testing.B) {
 	}
 }
 
+// A session from initialize to DELETE, alone and beside many idle sessions.
+func BenchmarkSession(b *testing.B) {
+	for _, idle := range []int{0, 20_000} {
+		b.Run(strconv.Itoa(idle)+"-idle", func(b *testing.B) {
+			s := newBenchWith(b, Config{MaxSessions: -1}, `{"jsonrpc":"2.0","method":"notifications/initialized"}`, hello)
+			initialized, initializedRaw := s.req, s.raw
+			initialized.Header.Set(versionHeader, "2025-11-25")
+			deletion, err := http.NewRequestWithContext(b.Context(), http.MethodDelete, "/mcp", nil)
+			require.NoError(b, err)
+			deletion.Header.Set(versionHeader, "2025-11-25")
+			s.post(b, `{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-11-25","capabilities":{},`+
+				`"clientInfo":{"name":"bench","version":"1"}}}`)
+			initialize, initializeRaw := s.req, s.raw
+			do := func(req *http.Request, raw []byte, status int) {
+				s.req, s.raw, s.sink.status = req, raw, 0
+				if s.do(); s.sink.status != status {
+					b.Fatal(s.sink.status, string(s.sink.body))
+				}
+			}
+			open := func() {
+				do(initialize, initializeRaw, http.StatusOK)
+				session := s.sink.header[sessionHeader]
+				initialized.Header[sessionHeader], deletion.Header[sessionHeader] = session, session
+				do(initialized, initializedRaw, http.StatusAccepted)
+			}
+			for range idle {
+				open()
+			}
+			b.ReportAllocs()
+			for b.Loop() {
+				open()
+				do(deletion, nil, http.StatusNoContent)
+			}
+		})
+	}
+}
+
 // 10,000 notifications of one call, as fast as its tool can send them.
 func BenchmarkProgress(b *testing.B) {
 	const events = 10_000
@@ -178,6 +217,43 @@ func TestIdleSessionsAreSmall(t *testing.T) {
 	require.Less(t, share, int64(limit))
 	for _, s := range b.srv.all() {
 		require.True(t, bytes.Equal([]byte(`{"name":"t","version":"1"}`), s.clientInfo()), "what is kept of the client")
+	}
+}
+
+// A notification that an app keeps holds no more memory than twice its own bytes: it shares its body's memory, or it is a copy.
+func TestANotificationHoldsLittleOfItsBody(t *testing.T) {
+	const raw = `{"jsonrpc":"2.0","method":"notifications/x","params":{"n":1}}`
+	r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, "/mcp", nil)
+	require.NoError(t, err)
+	for _, tt := range []struct {
+		name   string
+		before int // bytes of the body before the notification
+		spare  int // and free ones behind it
+		known  bool
+		copied bool
+	}{
+		{"alone", 0, 1, true, false},
+		{"half of the body", len(raw), 0, true, false},
+		{"less than half", len(raw) + 1, 0, true, true},
+		{"before much free memory", 0, len(raw) + 1, true, true},
+		{"in an unknown body", 0, 0, false, true},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			body := make([]byte, tt.before, tt.before+len(raw)+tt.spare)
+			body = append(body, raw...)
+			m, err := jsonrpc.Parse(body[tt.before:], maxJSONDepth)
+			require.NoError(t, err)
+			known := body
+			if !tt.known {
+				known = nil
+			}
+			n := newNotification(nil, r, &m, known)
+			require.True(t, bytes.Equal([]byte(raw), n.Raw()))
+			require.Equal(t, "notifications/x", n.Method())
+			require.Equal(t, `{"n":1}`, string(n.Params()))
+			clear(body)
+			require.Equal(t, tt.copied, string(n.Raw()) == raw && string(n.Params()) == `{"n":1}`)
+		})
 	}
 }
 

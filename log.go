@@ -90,9 +90,14 @@ func (srv *Server) logMoved(s *Session) {
 // answer to initialize.
 func (srv *Server) logNothingOffered(s *Session, result json.RawMessage) {
 	capabilities, _ := jsonrpc.Field(result, "capabilities")
-	_, tools := jsonrpc.Field(capabilities, "tools")
-	s.announcesTools.Store(tools)
-	for _, name := range [...]string{"tools", "resources", "prompts", "completions", "tasks", "extensions", "experimental"} {
+	if _, tools := jsonrpc.Field(capabilities, "tools"); tools {
+		s.announcesTools.Store(true)
+		return
+	}
+	if srv.warned[warnNothingOffered].Load() { // saves looking for the rest
+		return
+	}
+	for _, name := range [...]string{"resources", "prompts", "completions", "tasks", "extensions", "experimental"} {
 		if _, offers := jsonrpc.Field(capabilities, name); offers {
 			return
 		}

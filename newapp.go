@@ -137,15 +137,13 @@ func (h *handlerSession) Request(c *Call) {
 
 // initialize answers with the client's version if that is known, else with the newest (lifecycle, "version negotiation", 2025-11-25).
 func (h *handlerSession) initialize(c *Call) {
-	var params struct {
-		Version string `json:"protocolVersion"`
-	}
-	if err := json.Unmarshal(c.Params(), &params); err != nil || params.Version == "" {
+	version := stringField(c.Params(), "protocolVersion")
+	if version == "" {
 		_ = c.Fail(Errorf(CodeInvalidParams, "initialize needs params with a protocolVersion"))
 		return
 	}
-	if _, ok := core.Find(params.Version); !ok {
-		params.Version = core.Versions[0].Name
+	if _, ok := core.Find(version); !ok {
+		version = core.Versions[0].Name
 	}
 	type serverInfo struct {
 		Name    string `json:"name"`
@@ -160,7 +158,7 @@ func (h *handlerSession) initialize(c *Call) {
 		Capabilities map[string]any `json:"capabilities"`
 		Server       serverInfo     `json:"serverInfo"`
 		Instructions string         `json:"instructions,omitempty"`
-	}{params.Version, capabilities, serverInfo{h.app.info.Name, h.app.info.Version}, h.app.info.Instructions}
+	}{version, capabilities, serverInfo{h.app.info.Name, h.app.info.Version}, h.app.info.Instructions}
 	raw, err := marshalResult(result)
 	replyTo(c, raw, true, err)
 }

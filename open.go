@@ -130,6 +130,7 @@ func (srv *Server) admit(s *Session) bool {
 // the lock.
 func (srv *Server) add(s *Session, p *principalSessions) {
 	srv.sessions[s.ID()], srv.refs[s.ref] = s, s
+	s.eviction.registered = true
 	if srv.principals == nil {
 		return
 	}
@@ -144,9 +145,10 @@ func (srv *Server) add(s *Session, p *principalSessions) {
 func (srv *Server) remove(s *Session) {
 	srv.mu.Lock()
 	defer srv.mu.Unlock()
-	if srv.sessions[s.ID()] != s {
+	if !s.eviction.registered {
 		return
 	}
+	s.eviction.registered = false
 	delete(srv.sessions, s.ID())
 	delete(srv.refs, s.ref)
 	srv.dequeue(s)
@@ -164,7 +166,7 @@ func (srv *Server) enqueue(s *Session) { srv.requeue(s, s.engine.Created()) }
 func (srv *Server) requeue(s *Session, since time.Time) {
 	srv.mu.Lock()
 	defer srv.mu.Unlock()
-	if srv.sessions[s.ID()] != s {
+	if !s.eviction.registered {
 		return
 	}
 	srv.dequeue(s)
@@ -198,9 +200,10 @@ type principalSessions struct {
 
 // evictionEntry is a session's place in the queues of evictable sessions.
 type evictionEntry struct {
-	since time.Duration // since Server.started: the session was not idle before
-	index [2]int32      // in the queues of the server and of the principal, counted from 1; 0: in no queue
-	used  bool          // which queue: the client has sent something since initialize
+	since      time.Duration // since Server.started: the session was not idle before
+	index      [2]int32      // in the queues of the server and of the principal, counted from 1; 0: in no queue
+	used       bool          // which queue: the client has sent something since initialize
+	registered bool          // the server has the session in its maps
 }
 
 const (

@@ -192,18 +192,19 @@ func (srv *Server) sessionOf(r *http.Request) (*Session, *refusal) {
 	return s, nil
 }
 
-// receiveAll delivers notifications and answers. After the first it stops when the session ends or the client disconnects.
-func (s *Session) receiveAll(r *http.Request, ms []jsonrpc.Message) {
+// receiveAll delivers notifications and answers, which are in body. After the first it stops when the session ends or the client disconnects.
+func (s *Session) receiveAll(r *http.Request, ms []jsonrpc.Message, body []byte) {
 	for i := range ms {
 		if i > 0 && (r.Context().Err() != nil || s.engine.Over()) {
 			return
 		}
-		s.receive(r, &ms[i])
+		s.receive(r, &ms[i], body)
 	}
 }
 
-// receive delivers a notification or an answer. notifications/cancelled is for the engine; the app gets the others.
-func (s *Session) receive(r *http.Request, m *jsonrpc.Message) {
+// receive delivers a notification or an answer. notifications/cancelled is for the engine; the app gets the others. body is as for
+// newNotification.
+func (s *Session) receive(r *http.Request, m *jsonrpc.Message, body []byte) {
 	s.markUsed()
 	if m.Kind != jsonrpc.Notification {
 		s.receiveAnswer(m)
@@ -219,7 +220,7 @@ func (s *Session) receive(r *http.Request, m *jsonrpc.Message) {
 	}
 	s.engine.Touch()
 	defer s.srv.recovered("AppSession.Notification", func() {})
-	s.app.Notification(newNotification(s, r, m))
+	s.app.Notification(newNotification(s, r, m, body))
 }
 
 // startPost starts requests, and delivers the notifications that came with them. It returns the connection that answers. mode is what the
@@ -271,7 +272,7 @@ func (s *Session) startCalls(r *http.Request, ms []jsonrpc.Message, calls []*Cal
 			s.startCall(calls[0])
 			calls = calls[1:]
 		case r.Context().Err() == nil:
-			s.receive(r, &ms[i])
+			s.receive(r, &ms[i], nil)
 		}
 	}
 }

@@ -121,7 +121,7 @@ func (srv *Server) dispatch(w http.ResponseWriter, r *http.Request) (c *engine.C
 	case kindRequest:
 		c = s.startPost(w, r, in.messages(), in.batch != nil, 0, in.mode)
 	case kindNotification:
-		s.receiveAll(r, in.messages())
+		s.receiveAll(r, in.messages(), in.body)
 		status = http.StatusAccepted
 	case kindGet:
 		c = s.attachGet(w, r, in.get)
@@ -236,7 +236,8 @@ func (srv *Server) EndSession(session SessionRef) error {
 
 // nextRef returns the name of a new session. It contains Config.Node, and nothing from which the session id could be guessed.
 func (srv *Server) nextRef() SessionRef {
-	return SessionRef(srv.cfg.Node + "-" + strconv.FormatUint(srv.lastSession.Add(1), 10))
+	var room [64]byte // on the stack
+	return SessionRef(strconv.AppendUint(append(append(room[:0], srv.cfg.Node...), '-'), srv.lastSession.Add(1), 10))
 }
 
 // randomName returns a name for this process.

@@ -158,9 +158,7 @@ func (s *Session) finishOpening(version string, h http.Header) {
 	if v, ok := core.Find(version); ok {
 		version = v.Name // the same string for all sessions, to save memory
 	}
-	client := s.clientOf(h)
-	client.Protocol = version
-	s.engine.Opened(version, s.srv.canPoll(client))
+	s.engine.Opened(version, s.polls(version, h))
 	s.srv.enqueue(s)
 	s.srv.stats.opened.Add(1)
 }

@@ -21,8 +21,12 @@ func (m *Machine) fail(i int32, why Reason, out []Out) []Out {
 // Terminated the client gets an error in place of each response that a connection still waits for. With Moved an undecided POST gets such
 // errors, and the other connections end with a retry.
 func (m *Machine) endSession(why Reason, out []Out) []Out {
-	for i := range m.streams {
-		s := &m.streams[i]
+	var streams []stream
+	if m.streamTable != nil { // nil: the session is idle, so nothing runs and nothing is read
+		streams = m.streams
+	}
+	for i := range streams {
+		s := &streams[i]
 		at := int32(i)
 		retry := time.Duration(0)
 		if why == Moved && s.phase != streamUnused { // the client comes back, to the process that owns the session now

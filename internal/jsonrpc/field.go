@@ -39,7 +39,11 @@ func Find(obj []byte, path ...string) (from, to int, ok bool) {
 // times faster than reading them.
 func mayContain(obj []byte, name string) bool {
 	var room [64]byte // on the stack: as a conversion, a name of over 32 bytes would be on the heap
-	return bytes.Contains(obj, append(room[:0], name...)) || bytes.Contains(obj, []byte(`\u`)) || bytes.Contains(obj, []byte(`\/`))
+	if bytes.Contains(obj, append(room[:0], name...)) {
+		return true
+	}
+	escape := bytes.IndexByte(obj, '\\')
+	return escape >= 0 && (bytes.Contains(obj[escape:], []byte(`\u`)) || bytes.Contains(obj[escape:], []byte(`\/`)))
 }
 
 // lastMember returns where the value of the last member with that name is.
