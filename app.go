@@ -16,8 +16,9 @@ type App interface {
 	// r is the HTTP request that opens the session; do not keep it. The client gets an *Error as it is, with status 400. Any other
 	// error is logged, and the client only learns that the server could not open a session (500).
 	//
-	// state is always nil. It is reserved for a session that moves here from another process: it will be what SaveState last wrote
-	// there.
+	// state is nil for a new session. In a cluster this process also opens sessions of processes that are lost. Then state is what
+	// Session.SaveState wrote there, nil if it was not called, no initialize follows, and r is the first request of the session here, of any
+	// method and without its body. An *Error ends the session (404). After any other error, or 5 s, another attempt may follow, in any process.
 	Open(r *http.Request, s *Session, state []byte) (AppSession, error)
 }
 

@@ -20,6 +20,8 @@ type Call struct {
 	header http.Header
 	handle Handle
 	token  atomic.Pointer[[]byte] // what progressToken returns; nil: it was not called yet
+
+	changes uint64 // of the app's state, before the call, in a cluster
 }
 
 // newCall makes the call of one message. It keeps nothing of r but the values of its context and the header.
@@ -28,6 +30,9 @@ func newCall(s *Session, r *http.Request, m jsonrpc.Message) *Call {
 	c.ctx.values, c.ctx.call, c.handle.c = r.Context(), c, c
 	_, task := jsonrpc.Field(m.Params, "task")
 	c.engine.Init(&s.engine, (*tool)(c), string(m.ID), methodName(m.Method), task)
+	if s.record != nil {
+		c.changes = s.record.Changes()
+	}
 	return c
 }
 
@@ -123,8 +128,15 @@ func (c *Call) reply(result json.RawMessage, encoded bool) error {
 	case c.engine.Opens():
 		version, _ := jsonrpc.Field(result, "protocolVersion")
 		name, _ := jsonrpc.Unquote(version)
-		c.s.finishOpening(name, c.header)
+		if err := c.s.finishOpening(name, c.header); err != nil {
+			return err
+		}
 		c.s.srv.logNothingOffered(c.s, result)
+	}
+	if c.s.record != nil {
+		if e := c.s.saveState(c.changes); e != nil {
+			return c.replyError(e)
+		}
 	}
 	id := c.engine.ID()
 	return responseError(c.engine.Reply(jsonrpc.AppendResult(make([]byte, 0, len(id)+len(result)+40), []byte(id), result), false))

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net/http"
+	"strings"
 	"time"
 
 	"github.com/rejoin-mcp/rejoin/core"
@@ -84,7 +85,10 @@ type Config struct {
 	Tasks Tasks
 	// Store keeps the events. Defaults to eventstore.NewMemory(eventstore.MemoryConfig{}).
 	Store eventstore.Store
-	// Node is the name of this process in the ids that it makes: at most 32 letters, digits, '-' and '_'. Defaults to a random name.
+	// Cluster makes several processes serve one set of sessions. Defaults to nil: sessions live and end with this process.
+	Cluster *Cluster
+	// Node is the name of this process in the ids that it makes: at most 32 letters, digits, '-' and '_'. In a cluster some letters are added to it
+	// at each start, because a process that starts again may adopt sessions of the one before it. Defaults to a random name.
 	Node string
 	// Logger receives what an operator should know. Defaults to slog.Default().
 	Logger *slog.Logger
@@ -264,13 +268,24 @@ func (c *Config) resolve(app App, modern http.Handler) error {
 			fault("AllowedOrigins: %q is not an origin such as https://example.com", o)
 		}
 	}
-	if c.Node == "" {
+	switch {
+	case c.Node == "":
 		c.Node = randomName()
-	} else if !validNode(c.Node) {
+	case !validName(c.Node, 32, ""):
 		fault("Node: %q: letters, digits, '-' and '_', at most 32", c.Node)
+	case c.Cluster != nil:
+		c.Node += "-" + randomName()
 	}
 	if c.Store == nil {
 		c.Store = eventstore.NewMemory(eventstore.MemoryConfig{})
+	}
+	if c.Cluster != nil {
+		own := *c.Cluster
+		faults = append(faults, own.resolve(c.Store)...)
+		if c.StoreTimeout == 0 {
+			fault("StoreTimeout: it cannot be off in a cluster, because clients wait for the directory")
+		}
+		c.Cluster = &own
 	}
 	if c.Logger == nil {
 		c.Logger = slog.Default()
@@ -284,13 +299,14 @@ func (c *Config) resolve(app App, modern http.Handler) error {
 // bothEras reports whether both generations are served. c is resolved.
 func (c *Config) bothEras() bool { return c.Eras == EraDefault || c.Eras == EraBoth }
 
-func validNode(s string) bool {
+// validName reports whether a name has from 1 to limit letters, digits, '-', '_' and the other characters given.
+func validName(s string, limit int, also string) bool {
 	for _, c := range []byte(s) {
-		if c != '-' && c != '_' && (c < '0' || c > '9') && (c < 'a' || c > 'z') && (c < 'A' || c > 'Z') {
+		if c != '-' && c != '_' && (c < '0' || c > '9') && (c < 'a' || c > 'z') && (c < 'A' || c > 'Z') && strings.IndexByte(also, c) < 0 {
 			return false
 		}
 	}
-	return len(s) <= 32
+	return s != "" && len(s) <= limit
 }
 
 // check returns all mistakes of a policy whose defaults are not filled in yet.

@@ -13,6 +13,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/rejoin-mcp/rejoin/cluster"
 	"github.com/rejoin-mcp/rejoin/eventstore"
 	"github.com/rejoin-mcp/rejoin/internal/jsonrpc"
 )
@@ -57,6 +58,9 @@ func newBenchWith(tb testing.TB, cfg Config, call string, tool Handler) *bench {
 	app := NewApp(Info{Name: "bench", Version: "1", Capabilities: map[string]any{"tools": struct{}{}}}, tool)
 	srv, err := NewServer(app, cfg)
 	require.NoError(tb, err)
+	if cfg.Cluster != nil {
+		tb.Cleanup(srv.Close)
+	}
 	b := &bench{srv: srv, body: bytes.NewReader(nil)}
 	b.post(tb, `{"jsonrpc":"2.0","id":0,"method":"initialize",`+
 		`"params":{"protocolVersion":"2025-11-25","capabilities":{},"clientInfo":{"name":"t","version":"1"}}}`)
@@ -89,19 +93,39 @@ func (b *bench) do() {
 
 const echoCall = `{"jsonrpc":"2.0","id":7,"method":"tools/call","params":{"name":"echo","arguments":{"text":"hello"},"_meta":{"progressToken":1}}}`
 
+// clustered returns the configuration of the only process of a cluster. The engine never waits, or is used as one across the network.
+func clustered(policy Policy, remote bool) Config {
+	engine := remoteEngine{cluster.NewMemory(eventstore.MemoryConfig{})}
+	cfg := Config{Policy: policy, Store: engine.Memory, Cluster: &Cluster{Name: "bench", Self: "http://127.0.0.1:1"}}
+	if remote {
+		cfg.Store = engine
+	}
+	return cfg
+}
+
+// remoteEngine is not Instant.
+type remoteEngine struct{ *cluster.Memory }
+
+func (remoteEngine) Instant() bool { return false }
+
 // What the handler allocates for one call, with its tool's goroutine, without the work of net/http.
 func TestAllocationBudget(t *testing.T) {
+	sse := Policy{Mode: ModeSSE, StreamAfter: 1 << 40}
 	for _, tt := range []struct {
 		name   string
-		policy Policy
+		cfg    Config
 		want   string
 		budget float64
 	}{
-		{"JSON", Policy{}, `"result"`, 16},
-		{"SSE, stored and primed", Policy{Mode: ModeSSE, StreamAfter: 1 << 40}, "retry: ", 20},
+		{"JSON", Config{}, `"result"`, 16},
+		{"SSE, stored and primed", Config{Policy: sse}, "retry: ", 20},
+		{"JSON in a cluster", clustered(Policy{}, false), `"result"`, 16},
+		{"JSON in a cluster, remote engine", clustered(Policy{}, true), `"result"`, 16},
+		{"SSE in a cluster", clustered(sse, false), "retry: ", 28},
+		{"SSE in a cluster, remote engine", clustered(sse, true), "retry: ", 38},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			b := newBench(t, tt.policy, echoCall)
+			b := newBenchWith(t, tt.cfg, echoCall, hello)
 			b.do()
 			require.Contains(t, string(b.sink.body), tt.want)
 			got := testing.AllocsPerRun(500, b.do)
@@ -122,12 +146,19 @@ func TestAllocationBudgetOfAWrappedStore(t *testing.T) {
 }
 
 func BenchmarkCall(b *testing.B) {
+	sse := Policy{Mode: ModeSSE}
 	for _, mode := range []struct {
-		name   string
-		policy Policy
-	}{{"JSON", Policy{}}, {"SSE", Policy{Mode: ModeSSE}}} {
+		name string
+		cfg  func() Config
+	}{
+		{"JSON", func() Config { return Config{} }},
+		{"SSE", func() Config { return Config{Policy: sse} }},
+		{"JSON-cluster", func() Config { return clustered(Policy{}, false) }},
+		{"SSE-cluster", func() Config { return clustered(sse, false) }},
+		{"SSE-cluster-remote", func() Config { return clustered(sse, true) }},
+	} {
 		b.Run(mode.name, func(b *testing.B) {
-			s := newBench(b, mode.policy, echoCall)
+			s := newBenchWith(b, mode.cfg(), echoCall, hello)
 			b.ReportAllocs()
 			for b.Loop() {
 				s.do()

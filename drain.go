@@ -68,6 +68,9 @@ func (srv *Server) unfinished() (left DrainError) {
 // Close answers every request with an error and ends every stream and session. A task that runs has failed then, with the data.reason
 // ReasonShutdown, which clients can still ask for. Close does not wait for handlers or clients. More calls have no effect. It can be passed to
 // http.Server.RegisterOnShutdown.
+//
+// In a cluster (Config.Cluster) the sessions end only in this process: other processes may adopt them at once. The process leaves the cluster when its
+// sessions have ended, in a goroutine that Close does not wait for, for at most 30 s.
 func (srv *Server) Close() {
 	srv.engine.Drain()
 	srv.cancelModern() // first: a call that becomes a task after Stop finds out by it
@@ -75,6 +78,9 @@ func (srv *Server) Close() {
 		srv.tasks.Stop()
 	}
 	srv.each(func(s *Session) { s.engine.Stop() })
+	if srv.node != nil {
+		srv.node.leave()
+	}
 }
 
 // each calls do for each session.

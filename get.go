@@ -19,18 +19,22 @@ func (srv *Server) readGet(r *http.Request, in *incoming) (f *refusal) {
 	if _, stream := door.Accepted(r.Header["Accept"]); !stream {
 		return &refuseNoStream
 	}
-	if in.session, f = srv.sessionOf(r); f != nil {
+	if in.session, f = srv.sessionOf(r); f != nil && !f.hold {
 		return f
 	}
 	cursor, one := door.Single(r.Header[cursorHeader])
 	if !one {
 		return badRequest("two different values of Last-Event-ID")
 	}
-	if in.get.Resumes = cursor != ""; in.get.Resumes {
+	if in.get.Resumes = cursor != "" && !engine.IsHeldID(cursor); in.get.Resumes {
+		session, _ := door.Single(r.Header[sessionHeader])
 		var ok bool
-		if in.get.Stream, in.get.Seq, ok = engine.ParseEventID(in.session.ID(), cursor); !ok {
+		if in.get.Stream, in.get.Seq, ok = engine.ParseEventID(session, cursor); !ok {
 			return refusalOf(core.Unknown)
 		}
+	}
+	if f != nil {
+		in.kind, in.cursor = kindHeld, cursor
 	}
 	return nil
 }

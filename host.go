@@ -30,6 +30,9 @@ func (h *host) Ended(why core.Reason, cause error) {
 	if ctx != nil {
 		ctx.cancel(cause)
 	}
+	if s.record != nil && why != core.Moved {
+		s.srv.node.noteEnded(s.record)
+	}
 	s.srv.remove(s)
 	if why == core.Moved {
 		s.srv.logMoved(s)

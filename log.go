@@ -25,6 +25,7 @@ const (
 	warnNothingOffered
 	warnNoTools
 	warnMoved
+	warnFormat
 	warnInvalidData
 	warningKinds
 )
@@ -84,6 +85,11 @@ func (srv *Server) logTasksFull() {
 func (srv *Server) logMoved(s *Session) {
 	srv.stats.moved.Add(1)
 	srv.warnOnce(warnMoved, "rejoin: another process owns the session now, so it has ended in this process", "session", s.ref)
+}
+
+// logDirectory reports an operation of the directory that has failed.
+func (srv *Server) logDirectory(s *Session, what string, err error) {
+	srv.log.Error("rejoin: "+what, "session", s.ref, "error", err)
 }
 
 // logNothingOffered reports an MCP server that announces nothing to call, read or complete. Clients send no requests to it. result is its

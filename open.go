@@ -11,6 +11,7 @@ import (
 	"github.com/rejoin-mcp/rejoin/core"
 	"github.com/rejoin-mcp/rejoin/internal/engine"
 	"github.com/rejoin-mcp/rejoin/internal/jsonrpc"
+	"github.com/rejoin-mcp/rejoin/internal/member"
 )
 
 // openSession opens a session for an initialize. If anything goes wrong before the answer is written, no session remains.
@@ -35,6 +36,10 @@ func (srv *Server) openSession(w http.ResponseWriter, r *http.Request, in *incom
 func (srv *Server) newSession(r *http.Request, m *jsonrpc.Message) (*Session, *refusal) {
 	s := &Session{srv: srv, ref: srv.nextRef()}
 	who := engine.Identity{ID: rand.Text(), Principal: srv.principal(r), Created: time.Now()}
+	if srv.node != nil {
+		s.record = member.NewRecord(srv.node.recordConfig(s, srv.node.key(who.ID), 1))
+		who.Owner = s.owner()
+	}
 	s.engine.Init(srv.engine, (*host)(s), who)
 	var description clientDescription
 	if info, ok := jsonrpc.Field(m.Params, "clientInfo"); ok {
@@ -47,7 +52,7 @@ func (srv *Server) newSession(r *http.Request, m *jsonrpc.Message) (*Session, *r
 	if !srv.admit(s) {
 		return nil, &refuseFull
 	}
-	app, err := srv.openApp(r, s)
+	app, err := srv.openApp(r, s, nil)
 	switch {
 	case err != nil:
 		s.end(core.OpenFailure)
@@ -74,9 +79,9 @@ func validData(data []byte) string {
 }
 
 // openApp calls App.Open and turns a panic into an error.
-func (srv *Server) openApp(r *http.Request, s *Session) (app AppSession, err error) {
+func (srv *Server) openApp(r *http.Request, s *Session, state []byte) (app AppSession, err error) {
 	defer srv.recovered("App.Open", func() { err = errors.New("panic") })
-	app, err = srv.app.Open(r, s, nil)
+	app, err = srv.app.Open(r, s, state)
 	if err == nil && app == nil {
 		err = errors.New("App.Open returned nil")
 	}
@@ -111,7 +116,7 @@ func (srv *Server) admit(s *Session) bool {
 		var candidate *Session
 		if p != nil {
 			candidate = p.evictable.first(time.Since(srv.started))
-		} else if candidate = srv.evictable.first(time.Since(srv.started)); candidate != nil && candidate.eviction.used &&
+		} else if candidate = srv.evictable.first(time.Since(srv.started)); candidate != nil && candidate.used &&
 			2*srv.evictable.unused.Len() > srv.cfg.MaxSessions {
 			candidate = nil
 		}
@@ -130,7 +135,7 @@ func (srv *Server) admit(s *Session) bool {
 // the lock.
 func (srv *Server) add(s *Session, p *principalSessions) {
 	srv.sessions[s.ID()], srv.refs[s.ref] = s, s
-	s.eviction.registered = true
+	s.registered = true
 	if srv.principals == nil {
 		return
 	}
@@ -145,10 +150,10 @@ func (srv *Server) add(s *Session, p *principalSessions) {
 func (srv *Server) remove(s *Session) {
 	srv.mu.Lock()
 	defer srv.mu.Unlock()
-	if !s.eviction.registered {
+	if !s.registered {
 		return
 	}
-	s.eviction.registered = false
+	s.registered = false
 	delete(srv.sessions, s.ID())
 	delete(srv.refs, s.ref)
 	srv.dequeue(s)
@@ -166,11 +171,11 @@ func (srv *Server) enqueue(s *Session) { srv.requeue(s, s.engine.Created()) }
 func (srv *Server) requeue(s *Session, since time.Time) {
 	srv.mu.Lock()
 	defer srv.mu.Unlock()
-	if !s.eviction.registered {
+	if !s.registered {
 		return
 	}
 	srv.dequeue(s)
-	s.eviction.used, s.eviction.since = s.engine.HasHeard(), since.Sub(srv.started)
+	s.used, s.eviction.since = s.engine.HasHeard(), since.Sub(srv.started)
 	heap.Push(srv.evictable.of(s), s)
 	if p := srv.principals[s.Principal()]; p != nil {
 		heap.Push(p.evictable.of(s), s)
@@ -200,10 +205,8 @@ type principalSessions struct {
 
 // evictionEntry is a session's place in the queues of evictable sessions.
 type evictionEntry struct {
-	since      time.Duration // since Server.started: the session was not idle before
-	index      [2]int32      // in the queues of the server and of the principal, counted from 1; 0: in no queue
-	used       bool          // which queue: the client has sent something since initialize
-	registered bool          // the server has the session in its maps
+	since time.Duration // since Server.started: the session was not idle before
+	index [2]int32      // in the queues of the server and of the principal, counted from 1; 0: in no queue
 }
 
 const (
@@ -224,7 +227,7 @@ func newEvictable(owner int) evictable {
 }
 
 func (e *evictable) of(s *Session) *idleQueue {
-	if s.eviction.used {
+	if s.used {
 		return &e.used
 	}
 	return &e.unused

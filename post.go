@@ -27,6 +27,7 @@ type incoming struct {
 	batch   []jsonrpc.Message // instead of one
 	body    []byte            // of a POST, as it came
 	get     engine.Get        // of a GET
+	cursor  string            // Last-Event-ID; kindHeld
 }
 
 // kind is what an HTTP request asks for.
@@ -38,6 +39,7 @@ const (
 	kindNotification             // a POST with notifications or answers only
 	kindGet                      // the standalone stream, or a stream to resume
 	kindDelete                   // ends the session
+	kindHeld                     // a GET that cannot be served now
 	kindModern                   // a request of the modern era
 )
 
@@ -168,6 +170,8 @@ func (srv *Server) readInitialize(r *http.Request, in *incoming) *refusal {
 		return &refuseTwoSessions
 	case srv.engine.Draining():
 		return &refuseDraining
+	case srv.node != nil && !srv.node.member.Serves(r.Context()):
+		return &refuseAway
 	case srv.tooManyUnreturned():
 		return &refuseUnreturned
 	case id != "" && srv.findSession(id, r) != nil: // the id of an ended session is accepted: clients keep sending it
@@ -186,8 +190,15 @@ func (srv *Server) sessionOf(r *http.Request) (*Session, *refusal) {
 		return nil, &refuseNoSession
 	}
 	s := srv.findSession(id, r)
-	if s == nil {
+	switch {
+	case srv.node != nil && s == nil:
+		return srv.node.locate(r, id)
+	case srv.node != nil && (!srv.node.member.Serves(r.Context()) || s.record.Owned() != nil): // another process may own it by now
+		return nil, &refuseAway
+	case s == nil:
 		return nil, &refuseUnknownSession
+	case srv.node != nil && s.engine.Moved(): // just now
+		return nil, &refuseElsewhere
 	}
 	return s, nil
 }

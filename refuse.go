@@ -21,6 +21,7 @@ type refusal struct {
 	// encoding is the Content-Encoding that is allowed, if the request had another.
 	encoding string
 	retry    bool // send Retry-After
+	hold     bool // a GET is answered by a stream that ends at once: at an error clients give their stream up
 }
 
 // refuse answers with a JSON-RPC error that says what was wrong. It carries the id of the request, if there is one: without it the official Go
@@ -102,6 +103,13 @@ var (
 	}
 	refuseDraining = refusal{
 		status: http.StatusServiceUnavailable, code: codeServer, message: "the server is shutting down; try again", retry: true,
+	}
+	refuseAway = refusal{
+		status: http.StatusServiceUnavailable, code: codeServer, message: "the sessions of this cluster cannot be reached now; try again",
+		retry: true, hold: true,
+	}
+	refuseElsewhere = refusal{
+		status: http.StatusServiceUnavailable, code: codeServer, message: "another process serves this session; try again", retry: true, hold: true,
 	}
 	refuseFull = refusal{
 		status: http.StatusServiceUnavailable, code: codeServer, message: "too many sessions (Config.MaxSessions); try again later", retry: true,
@@ -189,6 +197,10 @@ func refusalOf(why core.Reason) *refusal {
 		}
 	case core.Draining, core.Shutdown: // Shutdown: only while initialize is being answered
 		return &refuseDraining
+	case core.StoreFailed: // only while initialize is being answered
+		return &refuseAway
+	case core.Moved:
+		return &refuseElsewhere
 	case core.NoStandalone:
 		return &refuseNoStandalone
 	case core.Unknown:

@@ -43,6 +43,7 @@ type Server struct {
 	listenCtx      context.Context // their contexts end with it; Drain and Close end it
 	cancelListens  context.CancelFunc
 	tasks          *engine.Tasks // nil: no task is made
+	node           *node         // nil: there is no cluster
 	discovered     discovered    // what the app says of itself in the modern era
 
 	mu         sync.RWMutex
@@ -72,7 +73,7 @@ func NewServer(app App, cfg Config) (*Server, error) {
 			Policy: cfg.Policy.core(), SessionIdleTTL: cfg.SessionIdleTTL, MaxInFlight: cfg.MaxConcurrent, MaxEnded: maxEnded, Remember: maxRemembered,
 			IDBytes: maxKeptIDBytes, NoStandalone: cfg.NoStandalone,
 		},
-		Store: cfg.Store, StoreTimeout: cfg.StoreTimeout, KeepAlive: cfg.KeepAlive, Node: cfg.Node,
+		Store: cfg.Store, StoreTimeout: cfg.StoreTimeout, KeepAlive: cfg.KeepAlive, Node: cfg.Node, Cluster: cfg.Cluster.engine(),
 	})
 	if modern != nil && cfg.Eras != EraLegacy && !cfg.Tasks.Off {
 		srv.tasks = srv.engine.NewTasks(cfg.Tasks.Max, cfg.Tasks.MaxPerPrincipal)
@@ -83,6 +84,13 @@ func NewServer(app App, cfg Config) (*Server, error) {
 	srv.discovered.asking = make(chan struct{}, 1)
 	srv.modernCtx, srv.cancelModern = context.WithCancel(context.Background())
 	srv.listenCtx, srv.cancelListens = context.WithCancel(srv.modernCtx)
+	if cfg.Cluster != nil {
+		var err error
+		if srv.node, err = newNode(srv, *cfg.Cluster); err != nil {
+			return nil, err
+		}
+		srv.node.start()
+	}
 	return srv, nil
 }
 
@@ -101,6 +109,8 @@ func (srv *Server) Serve(w http.ResponseWriter, r *http.Request) {
 		}
 	}
 	switch {
+	case f != nil && f.hold && r.Method == http.MethodGet: // its session has moved just now
+		srv.holdStream(w, r, r.Header.Get(cursorHeader))
 	case f != nil:
 		srv.refuse(w, f, id)
 	case status != 0:
@@ -128,6 +138,8 @@ func (srv *Server) dispatch(w http.ResponseWriter, r *http.Request) (c *engine.C
 	case kindDelete:
 		s.end(core.Deleted)
 		status = http.StatusNoContent
+	case kindHeld:
+		srv.holdStream(w, r, in.cursor)
 	case kindModern:
 		f = srv.serveModern(w, r, &in.one[0], in.body)
 	}
@@ -238,6 +250,16 @@ func (srv *Server) EndSession(session SessionRef) error {
 func (srv *Server) nextRef() SessionRef {
 	var room [64]byte // on the stack
 	return SessionRef(strconv.AppendUint(append(append(room[:0], srv.cfg.Node...), '-'), srv.lastSession.Add(1), 10))
+}
+
+// isSessionID reports whether a session id has the form of those that servers make.
+func isSessionID(id string) bool {
+	for _, c := range []byte(id) {
+		if (c < 'A' || c > 'Z') && (c < '2' || c > '7') {
+			return false
+		}
+	}
+	return len(id) == 26
 }
 
 // randomName returns a name for this process.

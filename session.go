@@ -14,6 +14,7 @@ import (
 	"github.com/rejoin-mcp/rejoin/core"
 	"github.com/rejoin-mcp/rejoin/internal/engine"
 	"github.com/rejoin-mcp/rejoin/internal/jsonrpc"
+	"github.com/rejoin-mcp/rejoin/internal/member"
 )
 
 // Session is one session with a client. The app sends to the client through it. Safe for concurrent use, also after its end.
@@ -23,8 +24,11 @@ type Session struct {
 	ref            SessionRef
 	description    unique.Handle[clientDescription] // sessions with the same client share it
 	announcesTools atomic.Bool                      // the app has announced tools
-	eviction       evictionEntry                    // guarded by the server's mutex
-	state          atomic.Pointer[func() []byte]    // what SavedState returns; nil: nothing was saved
+	registered     bool                             // the server has it in its maps; guarded by the server's mutex, as the next two
+	used           bool                             // its queue of evictable sessions: the client has sent something since initialize
+	eviction       evictionEntry
+	state          atomic.Pointer[func() []byte] // what SavedState returns; nil: nothing was saved
+	record         *member.Record                // in the directory; nil: there is no cluster
 
 	mu    sync.Mutex
 	ctx   *lazyContext // what context returns; nil: it was not called yet
@@ -79,9 +83,13 @@ func (s *Session) Notify(ctx context.Context, method string, params any) error {
 	return s.notify(s.callOf(ctx), method, raw)
 }
 
-// SaveState saves what App.Open needs to continue the session in another process. Each call replaces what was saved. Do not call it
-// concurrently, and save what a response promises before you give the response. For now only SavedState reads the state: until processes can share
-// a store, a session ends with its process.
+// SaveState saves what App.Open needs to continue the session in another process (Config.Cluster). Each call replaces what was saved. Do not call it
+// concurrently.
+//
+// Save what a response promises during its call, before you give the response: with a cluster, Call.Reply waits until the directory has what was
+// saved since the call began, for at most Config.StoreTimeout. If that fails, the client gets an error in place of the result, with the
+// data.reason ReasonStore, and the state is written later. What was saved without a response is written soon after. Without a cluster only
+// SavedState reads the state.
 func (s *Session) SaveState(state []byte) error {
 	return s.SaveStateFunc(func() []byte { return state })
 }
@@ -95,6 +103,9 @@ func (s *Session) SaveStateFunc(state func() []byte) error {
 		return ErrSessionEnded
 	}
 	s.state.Store(&state)
+	if s.record != nil {
+		s.record.Changed()
+	}
 	return nil
 }
 
@@ -153,14 +164,23 @@ func (s *Session) emit(c *Call, flags core.Flags, data []byte) error {
 }
 
 // finishOpening completes the opening of the session: initialize was answered with that version, and the answer is about to be written. h is
-// the header of that request.
-func (s *Session) finishOpening(version string, h http.Header) {
+// the header of that request. In a cluster the directory must know the session first. If it cannot, the session ends and the client is refused.
+func (s *Session) finishOpening(version string, h http.Header) error {
 	if v, ok := core.Find(version); ok {
 		version = v.Name // the same string for all sessions, to save memory
 	}
-	s.engine.Opened(version, s.polls(version, h))
+	polls := s.polls(version, h)
+	if s.record != nil {
+		if err := s.recordSession(version, polls); err != nil {
+			s.srv.logDirectory(s, "a session could not be recorded, so it was not opened", err)
+			s.end(core.StoreFailed)
+			return ErrSessionEnded
+		}
+	}
+	s.engine.Opened(version, polls)
 	s.srv.enqueue(s)
 	s.srv.stats.opened.Add(1)
+	return nil
 }
 
 // closeStream disconnects the client of a stream.
@@ -185,6 +205,13 @@ func (s *Session) setApp(app AppSession) bool {
 		s.callEnded(app, cause)
 	}
 	return cause == nil
+}
+
+// over returns what AppSession.Ended gets, or nil if the session has not ended.
+func (s *Session) over() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.ended
 }
 
 // callEnded calls AppSession.Ended. It catches a panic, because no caller does: this may be a timer's goroutine.

@@ -27,6 +27,10 @@ type Stats struct {
 	Abandoned int64 // requests that were cancelled because the client did not come back
 	Doubted   int64 // sessions whose client did not come back in time, so that it is not disconnected again
 	Moved     int64 // sessions that another process took over (eventstore.ErrFenced)
+	Adopted   int64 // sessions that this process took over from one that is lost
+	Elsewhere int64 // requests for sessions of another process that is alive
+	Away      int64 // requests that were not served because the directory did not answer
+	Held      int64 // of Elsewhere and Away those that were answered by a stream that ends at once
 
 	Evicted        int64 // events that the store dropped because it had no room
 	Expired        int64 // polls for events that were gone
@@ -37,7 +41,9 @@ type Stats struct {
 }
 
 // counters are the counters that the engine does not have.
-type counters struct{ opened, doubted, moved, refused, full, tasks atomic.Int64 }
+type counters struct {
+	opened, doubted, moved, refused, full, tasks, adopted, elsewhere, away, held atomic.Int64
+}
 
 // Stats returns the numbers as they are now, for expvar, Prometheus or a log line.
 func (srv *Server) Stats() Stats {
@@ -47,6 +53,7 @@ func (srv *Server) Stats() Stats {
 		Abandoned: e.Abandoned.Load(), Doubted: c.doubted.Load(), Moved: c.moved.Load(), Expired: e.Expired.Load(),
 		StoreFailed: e.StoreFailed.Load(), Refused: c.refused.Load(), WritesTimedOut: e.WritesTimedOut.Load(), Full: c.full.Load(),
 	}
+	out.Adopted, out.Elsewhere, out.Away, out.Held = c.adopted.Load(), c.elsewhere.Load(), c.away.Load(), c.held.Load()
 	if u := eventstore.AccountantOf(srv.cfg.Store); u != nil {
 		out.StoredBytes, out.Evicted = u.Usage()
 	}

@@ -68,7 +68,7 @@ func BenchmarkAdopt(b *testing.B) {
 			fence := owner
 			b.ReportAllocs()
 			for b.Loop() {
-				r, streams, err := m.Adopt(ctx, "s", fence, cluster.Process{Incarnation: "b1"}, time.Hour)
+				r, streams, err := m.Adopt(ctx, "s", fence, cluster.Member{Process: cluster.Process{Incarnation: "b1"}}, time.Hour)
 				if err != nil || len(streams) != logs {
 					b.Fatal(len(streams), err)
 				}

@@ -71,7 +71,7 @@ func TestEvictedLogsDoNotPileUp(t *testing.T) {
 	}
 	s := m.world.Load().sessions["s"]
 	require.Less(t, len(s.streams), 600, "64 KiB hold about 100 of these")
-	_, streams, err := m.Adopt(t.Context(), "s", f, Process{Incarnation: "b1"}, time.Hour)
+	_, streams, err := m.Adopt(t.Context(), "s", f, Member{Process: Process{Incarnation: "b1"}}, time.Hour)
 	require.NoError(t, err)
 	require.Equal(t, Stream{Name: "running", First: 1}, streams[0])
 	require.Equal(t, Stream{Name: "19999", First: 1, Last: 1, Sealed: true}, streams[len(streams)-1])
@@ -81,7 +81,7 @@ func TestProcessesThatAreGoneDoNotPileUp(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := NewMemory(eventstore.MemoryConfig{})
 		for i := range 1000 {
-			_, err := m.Join(t.Context(), Process{Cluster: strconv.Itoa(i / 10), Self: strconv.Itoa(i)}, time.Second)
+			_, err := m.Join(t.Context(), Member{Process: Process{Cluster: strconv.Itoa(i / 10), Self: strconv.Itoa(i)}, Generation: 1}, time.Second)
 			require.NoError(t, err)
 			time.Sleep(time.Second)
 		}

@@ -14,22 +14,28 @@ const TombstoneTTL = 10 * time.Minute
 // Directory keeps the records of sessions and the entries of processes. It is safe for concurrent use. Each method but Renew and Touch
 // is one atomic step.
 //
-// Every method may be repeated with the same arguments, which does no harm: a call whose answer was lost is made again. If the context
+// Every method may be repeated with the same arguments, which does no harm: a call whose answer was lost is made again. A call that was
+// given up may also take effect later, after other calls; that does no harm either. If the context
 // has ended before the call, a method returns its error and does nothing. After any error that is not one of those at the method, or
 // the end of the context, the operation may or may not have been done.
 //
 // Strings are any bytes. A method changes no byte slice that it was given, and nobody changes one afterwards: the directory may keep
-// it. The same goes for those that it returns. A ttl and a lease are positive.
+// it. The same goes for those that it returns. A ttl and a lease are positive. Generations, counts and versions are lower than 1<<53;
+// the epoch of a fence may be any number.
 type Directory interface {
-	// Join registers p as the newest process with its Self, and returns its entry. An older process with that Self is superseded,
-	// alive or not.
+	// Join registers m as the newest process with its Self, and returns its entry, with Count 0 and not Left, whatever m says. The
+	// process with that Self that was the newest so far is superseded, alive or not.
+	//
+	// m.Generation must be higher than the one that stands there. Otherwise Join changes nothing and returns ErrSuperseded together
+	// with the entry that stands. The process may then try again with a generation that is higher. So a Join that arrives after
+	// another process has taken its place supersedes nobody.
+	//
+	// If the same incarnation stands there with the same generation, it is a repeat: it extends the entry's life, and returns the
+	// entry as it stands.
 	//
 	// lease: how long the entry must be kept after its last renewal, at least. Keep it for several times that. Its expiry proves
 	// nothing to anybody; it exists so that entries do not pile up.
-	//
-	// Repeated while p is the newest: the same generation again. If another process with that Self has joined in between, p
-	// supersedes that one.
-	Join(ctx context.Context, p Process, lease time.Duration) (Member, error)
+	Join(ctx context.Context, m Member, lease time.Duration) (Member, error)
 	// Renew writes m.Count to the entry of the process, and returns all members. The caller gives a higher count each time, from 1
 	// on. A count that is not higher than the one that stands is a late or repeated call: it extends the entry's life, and changes
 	// nothing else.
@@ -46,23 +52,28 @@ type Directory interface {
 	Leave(ctx context.Context, m Member) error
 
 	// Put writes the record of a session that the caller owns: that of a new session (Epoch 1), or one that the engine has lost. Where
-	// there is no record, r becomes the record, and the session has no logs. If there is one with the same fence, Format, About and
-	// State are replaced; its logs stay. r.Released is ignored: a record that Put makes is not released, and one that is stays so.
+	// there is no record, r becomes the record, and the session has no logs. If there is one with the same fence, Format and About
+	// are replaced, and State and Version too, unless r.Version is lower than the one that stands; its logs stay. Self and Generation
+	// are those of the owner, the same each time. r.Released is ignored: a record that Put makes is not released, and one that is
+	// stays so.
 	//
 	// The record lives for ttl from now on, and its logs as long.
 	//
 	// ErrFenced: there is a record with another fence, lower or higher. ErrEnded: there is a tombstone.
 	Put(ctx context.Context, r *Record, ttl time.Duration) error
-	// Find returns the record of a session. Count in the answer is the count of the process by, as it stands when the record was
-	// looked up, or later.
+	// Find returns the record of a session. Count in the answer is the count of the process by. Count and Age are as they stand when
+	// the record was looked up, or later.
 	//
-	// ErrUnknown: there is no record and no tombstone. That alone does not say that there never was one: the engine may have gone
-	// back. It has not if Count is not lower than what by last wrote, and if no renewal of by was under way during the call. (Such a
-	// renewal may have written the count anew after the engine went back. The renewal's own answer, View.Was, tells.)
+	// ErrUnknown: there is no record and no tombstone. That alone does not say that there never was one: the engine may have lost it.
+	// It has not lost it since by renewed last, if Count is not lower than what by last wrote, and if no renewal of by was under way
+	// during the call. (Such a renewal may have written the count anew after the engine went back. The renewal's own answer,
+	// View.Was, tells.) And it has lost nothing before that which is not restored by now, if Age is longer than owners take to notice
+	// a loss and to restore their records.
 	// ErrEnded: there is a tombstone.
 	Find(ctx context.Context, session string, by Process) (Found, error)
 	// Adopt makes the process to the owner, if the record still has the fence from. The fence becomes {to.Incarnation, from.Epoch+1},
-	// Self that of to, and Released false. The record lives for ttl from now on. Adopt does not ask whether the old owner is dead.
+	// Self and Generation those of to, and Released false. State and Version stay: the new owner's first state has a higher version.
+	// The record lives for ttl from now on. Adopt does not ask whether the old owner is dead, or whether to has an entry.
 	//
 	// It returns the record as it is then, and the session's logs in the order in which they were begun. Both are of one step: no
 	// event, drop, state or end of the old owner takes effect later. Logs without events are among them. A sealed log whose events
@@ -73,13 +84,16 @@ type Directory interface {
 	//
 	// ErrFenced: the record has another fence; somebody else was faster. ErrUnknown: there is no record. ErrEnded: there is a
 	// tombstone.
-	Adopt(ctx context.Context, session string, from eventstore.Fence, to Process, ttl time.Duration) (*Record, []Stream, error)
+	Adopt(ctx context.Context, session string, from eventstore.Fence, to Member, ttl time.Duration) (*Record, []Stream, error)
 
-	// Save replaces the state in the record. ErrFenced, ErrUnknown (the engine has lost the record), ErrEnded.
-	Save(ctx context.Context, session string, fence eventstore.Fence, state []byte) error
-	// Touch extends the lives of records to ttl from now on. Those that are unknown, ended, or have another fence are left alone;
-	// that is no error. Each record is a step of its own.
-	Touch(ctx context.Context, held []Held, ttl time.Duration) error
+	// Save replaces State and Version in the record, if version is higher than the one that stands. If it is not, the call is late or
+	// repeated: it changes nothing, and returns nil. Either way nil says that fence is the owner's.
+	//
+	// ErrFenced, ErrUnknown (the engine has lost the record), ErrEnded.
+	Save(ctx context.Context, session string, fence eventstore.Fence, version uint64, state []byte) error
+	// Touch extends the lives of records to ttl from now on. Those that are unknown, ended, or have another fence are left alone, and
+	// returned, in the order in which they were given. Each record is a step of its own.
+	Touch(ctx context.Context, held []Held, ttl time.Duration) (missing []Held, err error)
 	// Release marks the record as released. It is the last thing that an owner does with a session that it lets go. The fence stays
 	// the owner's until somebody adopts, so nothing stops the owner from writing; it must not.
 	//

@@ -62,7 +62,7 @@ func (m *members) count(p Process) uint64 {
 }
 
 // Join implements Directory.
-func (m *Memory) Join(ctx context.Context, p Process, lease time.Duration) (Member, error) {
+func (m *Memory) Join(ctx context.Context, mine Member, lease time.Duration) (Member, error) {
 	w, err := m.enter(ctx)
 	if err != nil {
 		return Member{}, err
@@ -70,15 +70,14 @@ func (m *Memory) Join(ctx context.Context, p Process, lease time.Duration) (Memb
 	w.members.mu.Lock()
 	defer w.members.mu.Unlock()
 	now := time.Now()
-	all := w.members.cluster(p.Cluster, now)
-	e := all[p.Self]
-	if e == nil || e.Incarnation != p.Incarnation {
-		generation := uint64(max(now.UnixMicro(), 1))
-		if e != nil {
-			generation = max(generation, e.Generation+1)
-		}
-		e = &entry{Member: Member{Process: p, Generation: generation}}
-		all[p.Self] = e
+	all := w.members.cluster(mine.Cluster, now)
+	e := all[mine.Self]
+	switch {
+	case e == nil || e.Generation < mine.Generation:
+		e = &entry{Member: Member{Process: mine.Process, Generation: mine.Generation}}
+		all[mine.Self] = e
+	case e.Generation > mine.Generation || e.Incarnation != mine.Incarnation:
+		return e.Member, ErrSuperseded
 	}
 	e.extend(now, lease)
 	return e.Member, nil

@@ -2,6 +2,7 @@ package cluster
 
 import (
 	"context"
+	"errors"
 	"slices"
 	"time"
 
@@ -22,7 +23,10 @@ func (m *Memory) Put(ctx context.Context, r *Record, ttl time.Duration) error {
 	} else if err := s.owned(r.Fence); err != nil {
 		return err
 	}
-	s.record.Format, s.record.About, s.record.State = r.Format, slices.Clip(r.About), slices.Clip(r.State)
+	s.record.Format, s.record.About = r.Format, slices.Clip(r.About)
+	if r.Version >= s.record.Version {
+		s.record.State, s.record.Version = slices.Clip(r.State), r.Version
+	}
 	s.expires = time.Now().Add(ttl)
 	return nil
 }
@@ -45,12 +49,12 @@ func (m *Memory) Find(ctx context.Context, session string, by Process) (Found, e
 		f.Record = &r
 	}
 	s.unlock()
-	f.Count = w.members.count(by)
+	f.Count, f.Age = w.members.count(by), time.Since(w.since)
 	return f, err
 }
 
 // Adopt implements Directory. It takes time in proportion to the session's logs.
-func (m *Memory) Adopt(ctx context.Context, session string, from eventstore.Fence, to Process, ttl time.Duration) (*Record, []Stream, error) {
+func (m *Memory) Adopt(ctx context.Context, session string, from eventstore.Fence, to Member, ttl time.Duration) (*Record, []Stream, error) {
 	w, err := m.enter(ctx)
 	if err != nil {
 		return nil, nil, err
@@ -65,7 +69,7 @@ func (m *Memory) Adopt(ctx context.Context, session string, from eventstore.Fenc
 		if err := s.owned(from); err != nil {
 			return nil, nil, err
 		}
-		s.record.Fence, s.record.Self, s.record.Released = next, to.Self, false
+		s.record.Fence, s.record.Self, s.record.Generation, s.record.Released = next, to.Self, to.Generation, false
 	}
 	s.expires = time.Now().Add(ttl)
 	r := s.record
@@ -91,19 +95,29 @@ func (m *Memory) change(ctx context.Context, session string, fence eventstore.Fe
 }
 
 // Save implements Directory.
-func (m *Memory) Save(ctx context.Context, session string, fence eventstore.Fence, state []byte) error {
-	return m.change(ctx, session, fence, func(s *holding) { s.record.State = slices.Clip(state) })
+func (m *Memory) Save(ctx context.Context, session string, fence eventstore.Fence, version uint64, state []byte) error {
+	return m.change(ctx, session, fence, func(s *holding) {
+		if version > s.record.Version {
+			s.record.State, s.record.Version = slices.Clip(state), version
+		}
+	})
 }
 
 // Touch implements Directory.
-func (m *Memory) Touch(ctx context.Context, held []Held, ttl time.Duration) error {
+func (m *Memory) Touch(ctx context.Context, held []Held, ttl time.Duration) (missing []Held, err error) {
 	if _, err := m.enter(ctx); err != nil {
-		return err
+		return nil, err
 	}
 	for _, h := range held {
-		_ = m.change(context.WithoutCancel(ctx), h.Session, h.Fence, func(s *holding) { s.expires = time.Now().Add(ttl) })
+		err := m.change(context.WithoutCancel(ctx), h.Session, h.Fence, func(s *holding) { s.expires = time.Now().Add(ttl) })
+		switch {
+		case errors.Is(err, eventstore.ErrClosed):
+			return nil, err
+		case err != nil:
+			missing = append(missing, h)
+		}
 	}
-	return nil
+	return missing, nil
 }
 
 // Release implements Directory.

@@ -85,7 +85,7 @@ func TestDropSessionLeavesTheRecord(t *testing.T) {
 	require.NoError(t, l.Append(ctx, 1, [][]byte{[]byte("one")}, false))
 	require.NoError(t, m.DropSession(ctx, "s"))
 	require.ErrorIs(t, l.Append(ctx, 2, [][]byte{[]byte("two")}, false), eventstore.ErrGone)
-	r, streams, err := m.Adopt(ctx, "s", owner, cluster.Process{Incarnation: "b1"}, time.Hour)
+	r, streams, err := m.Adopt(ctx, "s", owner, cluster.Member{Process: cluster.Process{Incarnation: "b1"}}, time.Hour)
 	require.NoError(t, err)
 	require.EqualValues(t, 2, r.Fence.Epoch)
 	require.Empty(t, streams)

@@ -13,6 +13,7 @@ import (
 type world struct {
 	logs    *eventstore.Memory
 	members members
+	since   time.Time
 
 	// lost counts the sessions that were removed. A handle that found its log before a session's object was made may have found a
 	// log of an earlier object, which is dropped.
@@ -27,7 +28,7 @@ type world struct {
 }
 
 func newWorld(cfg eventstore.MemoryConfig) *world {
-	return &world{logs: eventstore.NewMemory(cfg), sessions: make(map[string]*holding)}
+	return &world{logs: eventstore.NewMemory(cfg), sessions: make(map[string]*holding), since: time.Now()}
 }
 
 // lock returns the object of a session, locked, or nil if there is none that lives. known is what the caller thinks it is, or nil.

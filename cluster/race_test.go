@@ -33,7 +33,7 @@ func TestOwnersTakeASessionFromEachOther(t *testing.T) {
 					t.Errorf("find: %v", err)
 					return
 				}
-				r, streams, err := m.Adopt(ctx, "s", found.Record.Fence, to, time.Hour)
+				r, streams, err := m.Adopt(ctx, "s", found.Record.Fence, cluster.Member{Process: to}, time.Hour)
 				if errors.Is(err, eventstore.ErrFenced) {
 					continue
 				}

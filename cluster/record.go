@@ -1,6 +1,10 @@
 package cluster
 
-import "github.com/rejoin-mcp/rejoin/eventstore"
+import (
+	"time"
+
+	"github.com/rejoin-mcp/rejoin/eventstore"
+)
 
 // Process is one run of one process of a cluster. All three are any bytes.
 type Process struct {
@@ -12,8 +16,9 @@ type Process struct {
 // Member is the entry of a process.
 type Member struct {
 	Process
-	// Generation orders the processes that have joined with this Self: a later one has a higher generation. Generations are not
-	// without gaps. An engine that has lost its entries still gives higher ones, as far as its clock is right.
+	// Generation orders the processes that have joined with this Self: a later one has a higher generation. It is at least 1. The
+	// process itself proposes it when it joins. rejoin makes it from its clock, so that generations rise also if the engine has lost
+	// its entries.
 	Generation uint64
 	// Count grows with each renewal. It is 0 after Join.
 	Count uint64
@@ -30,6 +35,9 @@ type Record struct {
 	Fence eventstore.Fence
 	// Self is where the owner is reached.
 	Self string
+	// Generation is that of the owner among the processes with its Self. It says which of them came later. It is the same for one
+	// fence, as Self is.
+	Generation uint64
 	// Released says that the owner has let go: anybody may adopt the session at once.
 	Released bool
 	// Format says how to read About. It is opaque for the directory.
@@ -38,6 +46,8 @@ type Record struct {
 	About []byte
 	// State is what the app saved, opaque. Nil: nothing was saved, which is not the same as an empty state.
 	State []byte
+	// Version orders the states of a session: a later one has a higher version.
+	Version uint64
 }
 
 // Stream is a log of a session, as Adopt finds it.
@@ -55,6 +65,9 @@ type Found struct {
 	// Count is the count of the asking process as the directory has it; 0: the process has no entry, or was superseded. It is
 	// valid with ErrUnknown and ErrEnded too.
 	Count uint64
+	// Age is for how long the directory has lost nothing, as far as it can tell, by the engine's clock: since it was set up, or since
+	// the engine may last have lost data. 0: it cannot tell. It is valid with ErrUnknown and ErrEnded too.
+	Age time.Duration
 }
 
 // View is the answer of Renew.

@@ -216,8 +216,9 @@ func (m *Machine) delayGet() time.Duration {
 func (m *Machine) gap(in *In, out []Out) []Out {
 	i := m.find(in.Stream)
 	to := Out{Conn: in.Conn, Index: i, Stream: in.Stream}
-	expire := func(rs []Request) []Out {
-		if anyOrphaned(rs) {
+	expire := func(rs []Request, restored bool) []Out {
+		// What cannot be read now of a log of another process has numbers all the same.
+		if anyOrphaned(rs) || restored && in.Reason == StoreFailed {
 			named := to
 			named.Seq, named.Nonce = in.Seq, in.Nonce
 			return expireByNonce(named, rs, in.Seq, in.Reason, out)
@@ -226,7 +227,7 @@ func (m *Machine) gap(in *In, out []Out) []Out {
 	}
 	if i < 0 {
 		if d := m.dropped.find(in.Stream); d != nil {
-			out = expire(m.dropped.requests(d))
+			out = expire(m.dropped.requests(d), false)
 		}
 		to.Do, to.Reason = End, in.Reason
 		return append(out, to)
@@ -235,7 +236,7 @@ func (m *Machine) gap(in *In, out []Out) []Out {
 	if i == standalone {
 		to.Dur = m.closeRetry(s, 0)
 	} else if in.Conn == s.conn || in.Conn == s.closing {
-		out = expire(s.requests())
+		out = expire(s.requests(), s.restored)
 	}
 	switch in.Conn {
 	case s.conn:

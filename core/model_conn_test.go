@@ -155,7 +155,7 @@ func (w *world) expire(c *conn, l *log, o Out) {
 		id := primerID{o.Stream, o.Seq, o.Nonce}
 		w.must(!w.primers[id], "an id is never used again")
 		w.primers[id] = true
-		w.must(int(o.Seq) > len(l.msgs) || l.orphaned, "only past the end, or where the numbers after it may have been given")
+		w.must(int(o.Seq) > len(l.msgs) || l.orphaned || l.restored && o.Reason == StoreFailed, "only past the end, or where the numbers after it may have been given")
 		w.must((o.Reason == OwnerLost) == slices.ContainsFunc(l.requests, func(r *request) bool { return r.id == o.ID && r.state == orphaned }), "who was lost")
 		c.late = append(c.late, o)
 		return

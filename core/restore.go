@@ -118,7 +118,7 @@ func (m *Machine) restore(at *StreamSnapshot) {
 			rs[k].state = orphaned
 		}
 	}
-	s.orphaned = !at.Sealed
+	s.restored, s.orphaned = true, !at.Sealed
 	m.enlist(i)
 	m.schedule(i)
 }

@@ -41,6 +41,7 @@ type stream struct {
 	cancelled   bool // the client cancelled it, and there is no response: nothing is left to fetch
 	resumed     bool // the connection came with a cursor
 	readsOlder  bool // the connection reads older standalone streams before
+	restored    bool // another process has made it
 	orphaned    bool // the process that owned it was lost: no number of it is given any more
 	mayEndEarly bool // the connection need not write up to closingSeq: its time is over, or it cannot read on
 	poll        pollState

@@ -113,6 +113,8 @@ type Log interface {
 	// An Append without events, which must not seal, begins the log: it makes sure that the log exists. It changes nothing if the
 	// log exists and has all events before first.
 	//
+	// rejoin gives at most 128 events and at most 1 MiB of data in one call, or one event of any size.
+	//
 	// Errors:
 	//   - ErrFull: there is no room. Nothing was recorded, and the same numbers may be used again. A sealing Append is never
 	//     refused for want of room.
@@ -151,6 +153,9 @@ type Log interface {
 	// also if there are no events; its last event is first-1 then. With it the owner gives an engine that has lost data what the
 	// owner still has. What the log had before is gone from it, but stays valid for readers that have it. seal says that the log has
 	// ended with the last event, or with event first-1. Data and the slice events belong to log and caller as for Append.
+	//
+	// rejoin gives at most 128 events and at most 1 MiB of data in one call, or one event of any size. What does not fit follows with
+	// Append.
 	//
 	// It is harmless to repeat a Restore. If the log is sealed, has the same last event, and seal is set, nothing was lost, and
 	// Restore changes nothing.

@@ -79,17 +79,26 @@ func (l *memoryLog) read(after uint64, buf []Event, maxBytes int) (n int, st Sta
 		return 0, State{}, ErrGone
 	}
 	if after < l.last {
-		left := maxBytes
 		for seq := max(after+1, l.first); seq <= l.last && n < len(buf); seq++ {
-			data := l.at(seq)
-			if left -= len(data); left < 0 && maxBytes > 0 && n > 0 {
-				break
-			}
-			buf[n] = Event{Seq: seq, Data: slices.Clip(data)} // a reader that appends to it must not write into the log's memory
+			buf[n] = Event{Seq: seq, Data: slices.Clip(l.at(seq))} // a reader that appends to it must not write into the log's memory
 			n++
+		}
+		if maxBytes > 0 && l.bytes > int64(maxBytes) { // else all events together are within the bound
+			n = within(buf[:n], maxBytes)
 		}
 	}
 	return n, State{First: l.first, Last: l.last, Sealed: l.sealed}, nil
+}
+
+// within returns how many of the events a Read with that bound returns, and clears the others.
+func within(events []Event, maxBytes int) int {
+	for i := range events {
+		if maxBytes -= len(events[i].Data); maxBytes < 0 && i > 0 {
+			clear(events[i:])
+			return i
+		}
+	}
+	return len(events)
 }
 
 // Mark implements Log. It takes time in proportion to the newly acknowledged events; each is counted once.

@@ -16,15 +16,15 @@ type batch struct {
 
 // Append implements Log.
 func (l *memoryLog) Append(ctx context.Context, first uint64, events [][]byte, seal bool) error {
-	return l.write(ctx, batch{first: first, events: events, seal: seal})
+	return l.write(ctx, &batch{first: first, events: events, seal: seal})
 }
 
 // Restore implements Log. A Restore that is refused may have evicted what was acknowledged, as an Append may.
 func (l *memoryLog) Restore(ctx context.Context, first uint64, events [][]byte, seal bool) error {
-	return l.write(ctx, batch{first: first, events: events, seal: seal, restore: true})
+	return l.write(ctx, &batch{first: first, events: events, seal: seal, restore: true})
 }
 
-func (l *memoryLog) write(ctx context.Context, b batch) error {
+func (l *memoryLog) write(ctx context.Context, b *batch) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
@@ -36,7 +36,7 @@ func (l *memoryLog) write(ctx context.Context, b batch) error {
 }
 
 // writeLocked is write with the session's mu held. It may release the mu meanwhile.
-func (l *memoryLog) writeLocked(ctx context.Context, b batch) error {
+func (l *memoryLog) writeLocked(ctx context.Context, b *batch) error {
 	a := admission{seal: b.seal}
 	for {
 		missing, err := l.check(b)
@@ -44,8 +44,8 @@ func (l *memoryLog) writeLocked(ctx context.Context, b batch) error {
 			return err
 		}
 		a.charge = 0
-		for _, data := range missing {
-			a.charge += eventCharge(data)
+		for i := range missing {
+			a.charge += eventCharge(missing[i])
 		}
 		if b.restore {
 			a.charge -= l.replaceable()
@@ -79,7 +79,7 @@ func (l *memoryLog) writeLocked(ctx context.Context, b batch) error {
 var nothing = [][]byte{}
 
 // check compares a batch with the log. missing are the events to record: nil if there is nothing to do, empty if the log is only to exist.
-func (l *memoryLog) check(b batch) (missing [][]byte, err error) {
+func (l *memoryLog) check(b *batch) (missing [][]byte, err error) {
 	switch {
 	case l.session.ended != nil:
 		return nil, l.session.ended
@@ -89,11 +89,13 @@ func (l *memoryLog) check(b batch) (missing [][]byte, err error) {
 		return nil, fmt.Errorf("%w: there is no event 0", ErrSequence)
 	case b.restore:
 		return l.checkRestore(b)
+	case b.first == l.last+1 && len(b.events) > 0 && !l.sealed: // nearly always
+		return b.events, nil
 	}
 	return l.checkAppend(b)
 }
 
-func (l *memoryLog) checkAppend(b batch) (missing [][]byte, err error) {
+func (l *memoryLog) checkAppend(b *batch) (missing [][]byte, err error) {
 	n, before := uint64(len(b.events)), b.first-1
 	switch {
 	case n == 0 && b.seal:
@@ -120,7 +122,7 @@ func (l *memoryLog) checkAppend(b batch) (missing [][]byte, err error) {
 	return nil, fmt.Errorf("%w: event %d is already there and differs", ErrSequence, before+both)
 }
 
-func (l *memoryLog) checkRestore(b batch) (missing [][]byte, err error) {
+func (l *memoryLog) checkRestore(b *batch) (missing [][]byte, err error) {
 	n, last := len(b.events), b.first-1+uint64(len(b.events))
 	switch {
 	case last < b.first-1, last == 0 && b.seal:

@@ -84,8 +84,12 @@ func (l *streamLog) mark(ev sse.Event) {
 	}
 }
 
-// expired reports whether a message is the error that replaces events which the server no longer has, or has lost.
+// expired reports whether a message is the error that replaces events which the server no longer has, has lost, or never had.
 func expired(data []byte) bool {
 	reason, _ := jsonrpc.Field(data, "error", "data", "reason")
-	return string(reason) == `"expired"` || string(reason) == `"store"`
+	switch string(reason) {
+	case `"expired"`, `"store"`, `"owner_lost"`:
+		return true
+	}
+	return false
 }

@@ -80,7 +80,7 @@ func TestTheSDKsVersionsThatAreSupported(t *testing.T) {
 			out := run("test", "-modfile="+mod, "-v", "-skip=^("+slow+")$", ".")
 			for _, name := range []string{
 				"TestWire", "TestMessagesOf16CallsOfASessionStayOnTheirStreams", "TestALiveSessionMovesWithItsSavedState", "TestClientsOfAllErasOnOneURL",
-				"TestEndsCross", "TestTasksCross", "TestLongCalls", "TestTasksOfTenants",
+				"TestEndsCross", "TestTasksCross", "TestLongCalls", "TestTasksOfTenants", "TestAdoptions", "TestTheRealClientAtAnAdoption",
 			} {
 				if !strings.Contains(out, "--- PASS: "+name+" ") {
 					t.Errorf("%s did not run:\n%s", name, out)

@@ -89,18 +89,22 @@ func (s *session) origin(ctx context.Context) (context.Context, bool) {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if in := s.calls[sdkID]; in != nil {
+	in := s.calls[sdkID]
+	if in != nil {
 		ctx = in.ctx
 	}
-	return ctx, true
+	return ctx, in == nil || in.call != nil
 }
 
 // respond answers a call. If the call has ended meanwhile, rejoin drops the answer.
 func (s *session) respond(m *jsonrpc.Response) {
 	id, _ := m.ID.Raw().(string)
 	s.mu.Lock()
-	in := s.calls[id]
+	in, restored := s.calls[id], ""
 	if request := s.unanswered[id]; request != nil {
+		if in != nil && in.call == nil {
+			restored, _ = member(request.Params, "uri")
+		}
 		clearMessage(request)
 		delete(s.unanswered, id)
 	}
@@ -113,7 +117,11 @@ func (s *session) respond(m *jsonrpc.Response) {
 		delete(s.incoming, in.key)
 	}
 	s.mu.Unlock()
-	if in == nil {
+	switch {
+	case in == nil:
+		return
+	case in.call == nil:
+		s.restored(restored, m.Error)
 		return
 	}
 	in.stop()

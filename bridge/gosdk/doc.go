@@ -75,7 +75,9 @@
 //
 // # Moving sessions
 //
-// The session's state (Session.SavedState) is JSON: the params of initialize, the negotiated version, whether the client has
-// sent initialized, the log level and the subscriptions. Open with this state connects the session again without an initialize. It calls the
-// subscribe handlers again, but not the initialized handler. Handlers must move their own data of a session themselves.
+// In a cluster (rejoin.Config.Cluster) another process adopts a session whose owner is dead. The session's state (Session.SavedState) is JSON:
+// the params of initialize, the negotiated version, whether the client has sent initialized, the log level and the subscriptions. Open with this
+// state connects the session again without an initialize. It calls the subscribe handlers again, with the header and the values of the request
+// that adopts, but not the initialized handler. NewFunc chooses the server anew, by that request. Handlers must move their own data of a session
+// themselves. If a handler runs at the old owner when that learns that it has lost the session, its context ends with rejoin.ErrMoved.
 package gosdk

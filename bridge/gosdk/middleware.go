@@ -20,14 +20,15 @@ import (
 	"github.com/rejoin-mcp/rejoin/internal/stack"
 )
 
-// incoming is a call or notification that the SDK is handling. Of what the bridge gives the SDK, only the RequestExtra reaches the middleware, so
-// its identity is the key in session.incoming. Only the session may refer to an incoming. The SDK keeps a few things of a session that has ended,
-// such as the last request of its queue; if these led to an incoming, they would keep the whole session in memory.
+// incoming is a call or notification that the SDK is handling, or a subscription that is being restored. Of what the bridge gives the SDK, only the
+// RequestExtra reaches the middleware, so its identity is the key in session.incoming. Only the session may refer to an incoming. The SDK
+// keeps a few things of a session that has ended, such as the last request of its queue; if these led to an incoming, they would keep the whole
+// session in memory.
 type incoming struct {
 	ctx     context.Context // of the call or notification
 	session *rejoin.Session
 	key     weak.Pointer[mcp.RequestExtra]
-	call    *rejoin.Call                            // nil: a notification
+	call    *rejoin.Call                            // nil: no call of the client
 	stop    func() bool                             // stops the AfterFunc of ctx
 	cancel  atomic.Pointer[context.CancelCauseFunc] // of the handler's context
 	ended   atomic.Pointer[error]                   // why the session has ended: ctx may end a moment later

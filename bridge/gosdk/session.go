@@ -27,7 +27,8 @@ type session struct {
 	ready      sync.Cond         // queue is not empty, or ended is true
 	ended      bool
 	lastID     uint64
-	calls      map[string]*incoming        // by the ids that the SDK gets; nil: the session has ended
+	calls      map[string]*incoming        // by the ids that the SDK gets, also what restore asks for; nil: the session has ended
+	restoring  map[string][]func()         // by URI: what waits until a subscription is restored
 	unanswered map[string]*jsonrpc.Request // the requests that the SDK has not answered, by the same ids
 	backlog    backlog
 	questions  map[jsonrpc.ID]*question
@@ -52,7 +53,13 @@ func (s *session) Request(call *rejoin.Call) {
 		}
 	}
 	in.call = call
-	s.start(in, &jsonrpc.Request{Method: call.Method(), Params: params, Extra: extra})
+	m := &jsonrpc.Request{Method: call.Method(), Params: params, Extra: extra}
+	if m.Method == "resources/subscribe" || m.Method == "resources/unsubscribe" {
+		if uri, _ := member(params, "uri"); s.afterRestoring(uri, func() { s.start(in, m) }) {
+			return
+		}
+	}
+	s.start(in, m)
 }
 
 // start gives a call to the SDK, unless the session has ended.
@@ -166,7 +173,7 @@ func (s *session) endReading() bool {
 	for id := range s.calls {
 		s.enqueue(cancellation(id, rejoin.ErrSessionEnded))
 	}
-	s.ended, s.calls = true, nil
+	s.ended, s.calls, s.restoring = true, nil, nil
 	s.ready.Broadcast()
 	return true
 }

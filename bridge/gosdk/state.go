@@ -3,12 +3,8 @@ package gosdk
 import (
 	"bytes"
 	"encoding/json"
-	"errors"
-	"fmt"
-	"net/http"
 	"sync"
 
-	"github.com/modelcontextprotocol/go-sdk/auth"
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
@@ -203,46 +199,6 @@ func paramsOf(params json.RawMessage, name, value string) json.RawMessage {
 		out = append(append(out, `,"_meta":`...), meta...)
 	}
 	return append(out, '}')
-}
-
-// restore prepares the session, with the state that another process has saved if saved is not nil. The SDK does not restore subscriptions, so the
-// bridge subscribes again, and ignores the answers.
-func (s *session) restore(r *http.Request, saved []byte) (*mcp.ServerSessionOptions, error) {
-	s.state = &sessionState{session: s.session, subscriptions: map[string]*subscription{}}
-	if saved == nil {
-		return nil, nil //nolint:nilnil // to the SDK nil is a new session
-	}
-	var initialize mcp.InitializeParams
-	var roots struct {
-		Capabilities struct {
-			Roots *mcp.RootCapabilities `json:"roots"`
-		} `json:"capabilities"`
-	}
-	st := &s.state.saved
-	if err := json.Unmarshal(saved, st); err != nil {
-		return nil, fmt.Errorf("the session's state: %w", err)
-	}
-	err := errors.Join(json.Unmarshal(st.Initialize, &initialize), json.Unmarshal(st.Initialize, &roots))
-	if err != nil {
-		return nil, fmt.Errorf("the session's initialize: %w", err)
-	}
-	if initialize.Capabilities != nil {
-		initialize.Capabilities.RootsV2 = roots.Capabilities.Roots
-	}
-	sdkState := &mcp.ServerSessionState{InitializeParams: &initialize, LogLevel: st.LogLevel}
-	setVersion(sdkState, st.Version)
-	if st.Initialized {
-		sdkState.InitializedParams = &mcp.InitializedParams{}
-	}
-	header := r.Header.Clone()
-	for uri := range st.Subscribed {
-		s.state.subscriptions[uri] = &subscription{active: true}
-		extra := &mcp.RequestExtra{Header: header, TokenInfo: auth.TokenInfoFromContext(r.Context())}
-		s.queue = append(s.queue, &jsonrpc.Request{ID: makeID(s.newID()), Method: "resources/subscribe", Params: paramsOf(nil, "uri", uri), Extra: extra})
-	}
-	s.state.heldURIs, st.Subscribed = len(st.Subscribed), nil
-	s.state.update(func() {})
-	return &mcp.ServerSessionOptions{State: sdkState}, nil
 }
 
 // newestLegacy is the newest version that has initialize.

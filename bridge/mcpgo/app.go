@@ -34,7 +34,17 @@ func (a *app) Open(r *http.Request, rs *rejoin.Session, saved []byte) (rejoin.Ap
 	if err := s.state.restore(saved); err != nil {
 		return nil, err
 	}
-	return s, s.register(context.WithoutCancel(r.Context()))
+	opened := false
+	defer func() {
+		if !opened { // a hook may panic after mcp-go has registered the session
+			s.Ended(rejoin.ErrMoved) // another process may succeed
+		}
+	}()
+	if err := s.register(context.WithoutCancel(r.Context())); err != nil {
+		return nil, err
+	}
+	opened = true
+	return s, nil
 }
 
 // context returns the context of a handler. ctx is that of its call or notification. Messages sent with the context go through c.

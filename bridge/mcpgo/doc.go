@@ -24,6 +24,13 @@
 // Sessions store resources/subscribe. To see the subscriptions, convert a session of a hook, or the one of a handler's context, to
 // server.SessionWithResourceSubscriptions.
 //
+// # Moving sessions
+//
+// In a cluster (rejoin.Config.Cluster) another process adopts a session whose owner is dead. Client info, capabilities, the version, the log
+// level and the subscriptions go on there. The session is registered, so hooks are called, with the values of the request that adopts. Tools and
+// resources of the session itself (AddSessionTool) are lost, because they hold functions: a hook of OnRegisterSession can add them
+// again. When the old owner learns that it has lost the session, it unregisters it. Cause tells hooks of OnUnregisterSession about this.
+//
 // # Limits
 //
 // Handlers of notifications run one by one, in the order in which the client sent them. While a handler runs, up to 1,024 notifications of its

@@ -27,6 +27,7 @@ type session struct {
 	mu         sync.Mutex
 	registered bool
 	ended      bool
+	cause      error // why it has ended
 }
 
 func newSession(a *app, rs *rejoin.Session) *session {
@@ -53,13 +54,26 @@ func (s *session) register(ctx context.Context) error {
 	return err
 }
 
+// unregister unregisters the session, which has ended.
 func (s *session) unregister() {
-	s.app.server.UnregisterSession(s.app.server.WithContext(context.Background(), s.main), s.session.ID())
+	s.mu.Lock()
+	ctx := context.WithValue(context.Background(), causeKey{}, s.cause)
+	s.mu.Unlock()
+	s.app.server.UnregisterSession(s.app.server.WithContext(ctx, s.main), s.session.ID())
 }
 
-func (s *session) Ended(error) {
+type causeKey struct{}
+
+// Cause returns why a session has ended, from the context that a hook of OnUnregisterSession gets. For other contexts it returns nil. If it is
+// rejoin.ErrMoved, another process goes on with the session: do not delete what that process needs.
+func Cause(ctx context.Context) error {
+	cause, _ := ctx.Value(causeKey{}).(error)
+	return cause
+}
+
+func (s *session) Ended(cause error) {
 	s.mu.Lock()
-	s.ended = true
+	s.ended, s.cause = true, cause
 	registered := s.registered
 	s.mu.Unlock()
 	s.backlog.close()

@@ -18,8 +18,8 @@ func adopt(e *exam) {
 	for i := range 4 {
 		to := process(fmt.Sprint("p", i), fmt.Sprint("p", i, "-1"))
 		next := fence(to.Incarnation, f.Epoch+1)
-		want.Fence, want.Self = next, to.Self
-		r, streams, err := e.two.Adopt(e.ctx, "s", f, to, ttl)
+		want.Fence, want.Self, want.Generation = next, to.Self, as(to).Generation
+		r, streams, err := e.two.Adopt(e.ctx, "s", f, as(to), ttl)
 		e.nilError(err, "adopt")
 		e.wantRecord(r, want, "what Adopt returned")
 		e.wantStreams(streams, nil, "a session without logs")
@@ -27,9 +27,9 @@ func adopt(e *exam) {
 		f = next
 	}
 	self := process("p3", "p3-1")
-	r, _, err := e.one.Adopt(e.ctx, "s", f, self, ttl)
+	r, _, err := e.one.Adopt(e.ctx, "s", f, as(self), ttl)
 	e.nilError(err, "the owner itself adopts")
-	want.Fence = fence("p3-1", f.Epoch+1)
+	want.Fence = fence("p3-1", f.Epoch+1) // the generation stays
 	e.wantRecord(r, want, "the owner itself adopts")
 	e.wantRecord(e.find("other"), other.record(), "another session")
 }
@@ -40,7 +40,7 @@ func adoptNeedsFence(e *exam) {
 	want := e.find("s")
 	for _, from := range append(otherFences(b.fence), a.fence) {
 		to := process("d", "d1")
-		r, streams, err := e.one.Adopt(e.ctx, "s", from, to, ttl)
+		r, streams, err := e.one.Adopt(e.ctx, "s", from, as(to), ttl)
 		e.wantError(err, eventstore.ErrFenced, "adopt from %v where there is %v", from, b.fence)
 		if r != nil || streams != nil {
 			e.Fatalf("a refused Adopt returned %v, %v", r, streams)
@@ -48,10 +48,10 @@ func adoptNeedsFence(e *exam) {
 		e.wantFenced(owner{e.one, to, "s", fence("d1", from.Epoch+1)}, "after a refused adoption")
 	}
 	e.wantRecord(e.find("s"), want, "after refused adoptions")
-	_, _, err := e.one.Adopt(e.ctx, "unknown", a.fence, a.process, ttl)
+	_, _, err := e.one.Adopt(e.ctx, "unknown", a.fence, as(a.process), ttl)
 	e.wantError(err, cluster.ErrUnknown, "adopt an unknown session")
 	e.nilError(b.End(e.ctx, "s", b.fence), "end")
-	_, _, err = e.one.Adopt(e.ctx, "s", b.fence, a.process, ttl)
+	_, _, err = e.one.Adopt(e.ctx, "s", b.fence, as(a.process), ttl)
 	e.wantError(err, cluster.ErrEnded, "adopt a session that has ended")
 }
 
@@ -66,8 +66,8 @@ func adoptersAtOnce(e *exam) {
 			o := owner{[]client{e.one, e.two}[j%2], process(fmt.Sprint(j), fmt.Sprint("run ", j)), a.session, fence(fmt.Sprint("run ", j), 2)}
 			owners = append(owners, o)
 			adoptions = append(adoptions, func() error {
-				r, streams, err := o.Adopt(e.ctx, o.session, a.fence, o.process, ttl)
-				if err == nil && (r.Fence != o.fence || r.Self != o.process.Self || len(streams) != 1 || streams[0].Last != 5) {
+				r, streams, err := o.Adopt(e.ctx, o.session, a.fence, as(o.process), ttl)
+				if err == nil && (r.Fence != o.fence || r.Self != o.process.Self || r.Generation != as(o.process).Generation || len(streams) != 1 || streams[0].Last != 5) {
 					return fmt.Errorf("adopted %+v with %+v", r, streams)
 				}
 				return err
@@ -86,23 +86,23 @@ func adoptAgain(e *exam) {
 	b := e.adopt(a)
 	want := e.find("s")
 	for range 3 {
-		r, streams, err := b.Adopt(e.ctx, "s", a.fence, b.process, ttl)
+		r, streams, err := b.Adopt(e.ctx, "s", a.fence, as(b.process), ttl)
 		e.nilError(err, "repeat Adopt")
 		e.wantRecord(r, want, "a repeat of Adopt")
 		e.wantStreams(streams, []cluster.Stream{{Name: "a", About: "about a", First: 1, Last: 3}}, "a repeat of Adopt")
 	}
 	e.append(b, "a", 4, 4, true)
-	e.nilError(b.Save(e.ctx, "s", b.fence, nil), "save")
+	e.nilError(b.Save(e.ctx, "s", b.fence, 2, nil), "save")
 	e.nilError(b.Release(e.ctx, "s", b.fence), "release")
-	want.State, want.Released = nil, true
-	r, streams, err := b.Adopt(e.ctx, "s", a.fence, b.process, ttl)
+	want.State, want.Version, want.Released = nil, 2, true
+	r, streams, err := b.Adopt(e.ctx, "s", a.fence, as(b.process), ttl)
 	e.nilError(err, "a late repeat of Adopt")
 	e.wantRecord(r, want, "a late repeat of Adopt takes nothing back")
 	e.wantStreams(streams, []cluster.Stream{{Name: "a", About: "about a", First: 1, Last: 4, Sealed: true}}, "a late repeat of Adopt")
 	d := process("d", "d1")
-	_, _, err = e.one.Adopt(e.ctx, "s", b.fence, d, ttl)
+	_, _, err = e.one.Adopt(e.ctx, "s", b.fence, as(d), ttl)
 	e.nilError(err, "adopt from the second owner")
-	_, _, err = b.Adopt(e.ctx, "s", a.fence, b.process, ttl)
+	_, _, err = b.Adopt(e.ctx, "s", a.fence, as(b.process), ttl)
 	e.wantError(err, eventstore.ErrFenced, "a repeat of Adopt when another owner has come")
 	if r := e.find("s"); r.Fence != fence("d1", 3) {
 		e.Fatalf("a late repeat of Adopt has changed the record to %+v", r)
@@ -145,7 +145,7 @@ func adoptedStreams(e *exam) {
 		}
 	}
 	want = append(want, cluster.Stream{Name: "a", About: "about a", First: 1, Last: 1})
-	_, streams, err := e.two.Adopt(e.ctx, "s", a.fence, process("b", "b1"), ttl)
+	_, streams, err := e.two.Adopt(e.ctx, "s", a.fence, as(process("b", "b1")), ttl)
 	e.nilError(err, "adopt")
 	e.wantStreams(streams, want, "after an adoption")
 
@@ -156,10 +156,10 @@ func adoptedStreams(e *exam) {
 	e.nilError(b.log("stream 100").Drop(e.ctx), "drop a stream of the former owner")
 	want[0].Last = 4
 	want = append(slices.Delete(want, 1, 2), cluster.Stream{Name: "0", About: "about 0", First: 1, Last: 1})
-	_, streams, err = e.one.Adopt(e.ctx, "s", b.fence, a.process, ttl)
+	_, streams, err = e.one.Adopt(e.ctx, "s", b.fence, as(a.process), ttl)
 	e.nilError(err, "adopt once more")
 	e.wantStreams(streams, want, "after a second adoption")
-	_, streams, err = e.one.Adopt(e.ctx, "t", fence("a1", 1), process("b", "b1"), ttl)
+	_, streams, err = e.one.Adopt(e.ctx, "t", fence("a1", 1), as(process("b", "b1")), ttl)
 	e.nilError(err, "adopt another session")
 	e.wantStreams(streams, nil, "another session")
 }
@@ -189,7 +189,7 @@ func streamsOfRestoredLogs(e *exam) {
 		{Name: "new", About: "about new", First: 2, Last: 4},
 		{Name: "backlog", About: "standalone", Backlog: true, First: 40, Last: 41},
 	}
-	_, streams, err := e.two.Adopt(e.ctx, "s", a.fence, process("b", "b1"), ttl)
+	_, streams, err := e.two.Adopt(e.ctx, "s", a.fence, as(process("b", "b1")), ttl)
 	e.nilError(err, "adopt")
 	e.wantStreams(streams, want, "logs that were restored")
 	b := owner{e.two, process("b", "b1"), "s", fence("b1", 2)}
@@ -251,13 +251,13 @@ func (e *exam) wantFenced(o owner, why string) {
 	e.Helper()
 	before := e.find(o.session)
 	e.wantLogsFenced(o, why)
-	e.wantError(o.Save(e.ctx, o.session, o.fence, []byte("stolen")), eventstore.ErrFenced, "%s: save as %v", why, o.fence)
+	e.wantError(o.Save(e.ctx, o.session, o.fence, 9, []byte("stolen")), eventstore.ErrFenced, "%s: save as %v", why, o.fence)
 	e.wantError(o.Release(e.ctx, o.session, o.fence), eventstore.ErrFenced, "%s: release as %v", why, o.fence)
 	e.wantError(o.End(e.ctx, o.session, o.fence), eventstore.ErrFenced, "%s: end as %v", why, o.fence)
 	r := o.record()
-	r.About, r.State = []byte("stolen"), []byte("stolen")
+	r.About, r.State, r.Version = []byte("stolen"), []byte("stolen"), 9
 	e.wantError(o.Put(e.ctx, r, ttl), eventstore.ErrFenced, "%s: put as %v", why, o.fence)
-	e.nilError(o.Touch(e.ctx, []cluster.Held{{Session: o.session, Fence: o.fence}}, ttl), "%s: touch as %v", why, o.fence)
+	e.wantMissing(o, why)
 	e.wantRecord(e.find(o.session), before, why)
 }
 
@@ -269,7 +269,7 @@ func fencesOfRecords(e *exam) {
 		e.wantFenced(b.under(f), "another fence")
 	}
 	e.wantLog(b, "a", 1, 3, false, "after refused operations")
-	e.nilError(b.Save(e.ctx, "s", b.fence, nil), "save of the owner")
+	e.nilError(b.Save(e.ctx, "s", b.fence, 2, nil), "save of the owner")
 	e.nilError(b.Release(e.ctx, "s", b.fence), "release of the owner")
 	for _, f := range append(otherFences(b.fence), a.fence) {
 		e.wantFenced(b.under(f), "another fence, when the owner has let go")
@@ -296,7 +296,7 @@ func formerOwner(e *exam) {
 	e.append(b, "a", 5, 5, true)
 
 	// The first process takes the session back. Its first fence is as dead as the second owner's.
-	_, _, err := e.one.Adopt(e.ctx, "s", b.fence, a.process, ttl)
+	_, _, err := e.one.Adopt(e.ctx, "s", b.fence, as(a.process), ttl)
 	e.nilError(err, "adopt back")
 	e.wantFenced(a, "the fence of an earlier time as owner")
 	e.wantFenced(b, "the second owner")
@@ -338,7 +338,7 @@ func adoptBesideAppends(e *exam) {
 			for range logs {
 				<-started
 			}
-			_, streams, err = e.two.Adopt(e.ctx, a.session, a.fence, process("b", "b1"), ttl)
+			_, streams, err = e.two.Adopt(e.ctx, a.session, a.fence, as(process("b", "b1")), ttl)
 			return err
 		})
 		errs := at(work...)
@@ -371,14 +371,14 @@ func release(e *exam) {
 		e.nilError(a.Release(e.ctx, "s", a.fence), "release")
 		e.wantRecord(e.find("s"), want, "after Release")
 	}
-	e.nilError(a.Save(e.ctx, "s", a.fence, nil), "save when released: the fence stays")
-	want.State = nil
+	e.nilError(a.Save(e.ctx, "s", a.fence, 2, nil), "save when released: the fence stays")
+	want.State, want.Version = nil, 2
 	e.wantRecord(e.find("s"), want, "Save does not take a release back")
 	e.append(a, "a", 3, 3, true) // the same for logs
 	to := process("b", "b1")
-	r, streams, err := e.two.Adopt(e.ctx, "s", a.fence, to, ttl)
+	r, streams, err := e.two.Adopt(e.ctx, "s", a.fence, as(to), ttl)
 	e.nilError(err, "adopt a released session")
-	want.Released, want.Fence, want.Self = false, fence("b1", 2), to.Self
+	want.Released, want.Fence, want.Self, want.Generation = false, fence("b1", 2), to.Self, as(to).Generation
 	e.wantRecord(r, want, "a released session, adopted")
 	e.wantStreams(streams, []cluster.Stream{{Name: "a", About: "about a", First: 1, Last: 3, Sealed: true}}, "a released session, adopted")
 	e.wantError(a.Release(e.ctx, "s", a.fence), eventstore.ErrFenced, "repeat Release when another has adopted")
@@ -393,7 +393,7 @@ func releaseBesideAdoption(e *exam) {
 		errs := at(
 			func() error { return a.Release(e.ctx, a.session, a.fence) },
 			func() error {
-				r, _, err := b.Adopt(e.ctx, b.session, a.fence, b.process, ttl)
+				r, _, err := b.Adopt(e.ctx, b.session, a.fence, as(b.process), ttl)
 				if err == nil && r.Released {
 					return errors.New("a session that was just adopted is released")
 				}

@@ -7,6 +7,7 @@ import (
 	"reflect"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/rejoin-mcp/rejoin/cluster"
 	"github.com/rejoin-mcp/rejoin/eventstore"
@@ -77,8 +78,8 @@ func (e *exam) wantRecord(got, want *cluster.Record, why string) {
 
 // short is a record as text, without most of a long state.
 func short(r cluster.Record) string {
-	return fmt.Sprintf("%q %+v of %q, released %v, format %d, about %.40q (%d bytes), state %.40q (%d bytes)",
-		r.Session, r.Fence, r.Self, r.Released, r.Format, r.About, len(r.About), r.State, len(r.State))
+	return fmt.Sprintf("%q %+v of %q, generation %d, released %v, format %d, about %.40q (%d bytes), state %.40q (%d bytes), version %d",
+		r.Session, r.Fence, r.Self, r.Generation, r.Released, r.Format, r.About, len(r.About), r.State, len(r.State), r.Version)
 }
 
 func (e *exam) wantStreams(got, want []cluster.Stream, why string) {
@@ -95,11 +96,46 @@ func (e *exam) renew(c client, m cluster.Member) cluster.View {
 	return v
 }
 
+// join lets p join as the newest process.
 func (e *exam) join(c client, p cluster.Process) cluster.Member {
 	e.Helper()
-	m, err := c.Join(e.ctx, p, lease)
+	e.joined++
+	want := cluster.Member{Process: p, Generation: e.joined}
+	m, err := c.Join(e.ctx, want, lease)
 	e.nilError(err, "join %q", p.Incarnation)
+	if m != want {
+		e.Fatalf("joined as %+v, want %+v", m, want)
+	}
 	return m
+}
+
+// wantNotJoined checks that a Join is refused, and says what stands.
+func (e *exam) wantNotJoined(m, stands cluster.Member, why string) {
+	e.Helper()
+	for _, c := range []client{e.one, e.two} {
+		got, err := c.Join(e.ctx, m, lease)
+		e.wantError(err, cluster.ErrSuperseded, "%s: join with generation %d", why, m.Generation)
+		if got != stands {
+			e.Fatalf("%s: a refused Join returned %+v, want %+v, which stands", why, got, stands)
+		}
+	}
+}
+
+// wantTouched touches, and compares what Touch has found missing.
+func (e *exam) wantTouched(c cluster.Directory, held []cluster.Held, ttl time.Duration, missing []cluster.Held, why string) {
+	e.Helper()
+	got, err := c.Touch(e.ctx, held, ttl)
+	e.nilError(err, "%s: touch", why)
+	if !slices.Equal(got, missing) {
+		e.Fatalf("%s: Touch is missing %d of %d,\n%.999s, want %d,\n%.999s", why, len(got), len(held), fmt.Sprint(got), len(missing), fmt.Sprint(missing))
+	}
+}
+
+// wantMissing checks that o does not own its session, as Touch sees it.
+func (e *exam) wantMissing(o owner, why string) {
+	e.Helper()
+	held := []cluster.Held{{Session: o.session, Fence: o.fence}}
+	e.wantTouched(o, held, ttl, held, fmt.Sprintf("%s: as %v", why, o.fence))
 }
 
 // wantMembers compares the members of a view, in any order.

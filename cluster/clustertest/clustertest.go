@@ -2,6 +2,7 @@ package clustertest
 
 import (
 	"context"
+	"hash/crc32"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -21,8 +22,8 @@ type Features struct {
 type Engine struct {
 	Directory cluster.Directory
 	Store     eventstore.Store
-	// Forget makes the engine lose everything, as a restart without persistence does. It returns when the engine answers again.
-	// Directory and Store stay in use.
+	// Forget makes the engine lose everything, as a restart without persistence does, and become young. It returns when the engine
+	// answers again. Directory and Store stay in use.
 	Forget func()
 	// Another returns a directory and a store of the same engine as another process has them, with a connection and a memory of
 	// their own. Nil: the exam uses Directory and Store for all processes. Run closes the store.
@@ -70,7 +71,7 @@ var rules = []rule{
 	{"joins at once", nothing, joinsAtOnce},
 	{"renew", nothing, renew},
 	{"renew after a loss", nothing, renewAfterLoss},
-	{"generations after a loss", nothing, generationsAfterLoss},
+	{"late joins", nothing, lateJoins},
 	{"leave", nothing, leave},
 	{"clusters apart", nothing, clustersApart},
 	{"entries outlive leases", virtualTime, entriesOutliveLeases},
@@ -81,7 +82,10 @@ var rules = []rule{
 	{"puts at once", nothing, putsAtOnce},
 	{"find counts", nothing, findCounts},
 	{"save", nothing, save},
+	{"late states", nothing, lateStates},
+	{"saves at once", nothing, savesAtOnce},
 	{"large records", nothing, largeRecords},
+	{"large batches", nothing, largeBatches},
 	{"any name", nothing, anyName},
 	{"bytes stay as they were", nothing, bytesStay},
 	{"unknown sessions", nothing, unknownSessions},
@@ -107,6 +111,9 @@ var rules = []rule{
 	{"end beside an adoption", nothing, endBesideAdoption},
 	{"tombstones expire", virtualTime, tombstonesExpire},
 
+	{"age", nothing, age},
+	{"age grows", virtualTime, ageGrows},
+	{"find beside a loss", nothing, findBesideLoss},
 	{"the engine went back", nothing, wentBack},
 	{"owners after a loss", nothing, ownersAfterLoss},
 	{"repeats", nothing, repeats},
@@ -147,6 +154,7 @@ type exam struct {
 	one, two client // of the same engine, as two processes have them
 	another  bool   // two is not one
 	forget   func()
+	joined   uint64 // the last generation that join has proposed
 }
 
 // client is what one process has of the engine.
@@ -169,6 +177,11 @@ const (
 // process returns a run of the process that others reach at self.
 func process(self, incarnation string) cluster.Process {
 	return cluster.Process{Cluster: "c", Incarnation: incarnation, Self: "http://" + self}
+}
+
+// as returns the process as a member whose generation depends on its incarnation.
+func as(p cluster.Process) cluster.Member {
+	return cluster.Member{Process: p, Generation: 1 + uint64(crc32.ChecksumIEEE([]byte(p.Incarnation)))}
 }
 
 func fence(incarnation string, epoch uint64) eventstore.Fence {
@@ -197,7 +210,8 @@ func (o owner) under(f eventstore.Fence) owner {
 // record is the record that an owner puts.
 func (o owner) record() *cluster.Record {
 	return &cluster.Record{
-		Session: o.session, Fence: o.fence, Self: o.process.Self, Format: 3, About: []byte("about " + o.session), State: []byte("state of " + o.session),
+		Session: o.session, Fence: o.fence, Self: o.process.Self, Generation: as(o.process).Generation, Format: 3, About: []byte("about " + o.session),
+		State: []byte("state of " + o.session), Version: 1,
 	}
 }
 
@@ -213,7 +227,7 @@ func (e *exam) begin(session string) owner {
 func (e *exam) adopt(o owner) owner {
 	e.Helper()
 	b := owner{e.two, process("b", "b1"), o.session, fence("b1", o.fence.Epoch+1)}
-	_, _, err := b.Adopt(e.ctx, o.session, o.fence, b.process, ttl)
+	_, _, err := b.Adopt(e.ctx, o.session, o.fence, as(b.process), ttl)
 	e.nilError(err, "adopt")
 	return b
 }

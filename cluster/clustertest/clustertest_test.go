@@ -26,10 +26,12 @@ func TestFlawsAreFound(t *testing.T) {
 		"a repeated Join is another one":                   "join",
 		"supersedes nobody":                                "join supersedes",
 		"renews what was superseded":                       "join supersedes",
-		"gives rough generations":                          "joins at once",
+		"joins in two steps":                               "joins at once",
 		"returns the count that was written":               "renew",
 		"shows the caller alone":                           "renew",
-		"counts generations from 1":                        "generations after a loss",
+		"supersedes whoever is there":                      "late joins",
+		"keeps what stands to itself":                      "late joins",
+		"joins a process once":                             "late joins",
 		"takes Left back":                                  "leave",
 		"marks by Self":                                    "leave",
 		"knows one cluster":                                "clusters apart",
@@ -47,7 +49,30 @@ func TestFlawsAreFound(t *testing.T) {
 		"gives no count with an error":                     "find counts",
 		"gives the count of the newest with that Self":     "find counts",
 		"saves what it does not know":                      "save",
+		"saves older states":                               "late states",
+		"saves equal versions":                             "late states",
+		"refuses late saves":                               "late states",
+		"answers late saves at once":                       "late states",
+		"puts older states":                                "late states",
+		"puts no equal versions":                           "late states",
+		"puts nothing that is late":                        "late states",
+		"forgets versions at adoptions":                    "late states",
+		"saves in two steps":                               "saves at once",
+		"puts no generations":                              "put and find",
+		"forgets who adopts":                               "adopt",
+		"misses nothing":                                   "fences of records",
+		"misses what it has touched":                       "touch",
+		"misses only the unknown":                          "end",
+		"misses only the ended":                            "unknown sessions",
+		"keeps its age when it forgets":                    "age",
+		"gives no age with an error":                       "age",
+		"looks at the age first":                           "find beside a loss",
+		"looks at the count first":                         "find beside a loss",
+		"cannot tell its age":                              "age grows",
+		"becomes no older than an hour":                    "age grows",
 		"cuts large states":                                "large records",
+		"refuses large appends":                            "large batches",
+		"refuses large restores":                           "large batches",
 		"cuts names at NUL":                                "any name",
 		"ignores case":                                     "any name",
 		"gives out its own record":                         "bytes stay as they were",
@@ -129,7 +154,7 @@ type dead struct {
 var errDead = errors.New("dead")
 
 func (dead) Close() error { return nil }
-func (dead) Join(context.Context, cluster.Process, time.Duration) (cluster.Member, error) {
+func (dead) Join(context.Context, cluster.Member, time.Duration) (cluster.Member, error) {
 	return cluster.Member{}, errDead
 }
 func (dead) Put(context.Context, *cluster.Record, time.Duration) error { return errDead }

@@ -32,14 +32,14 @@ func (e *exam) wantEnded(o owner, older eventstore.Log, why string) {
 	e.Helper()
 	e.wantNotFound(o.session, cluster.ErrEnded, why)
 	for _, f := range []eventstore.Fence{o.fence, {Incarnation: "x", Epoch: o.fence.Epoch + 1}} {
-		e.wantError(o.Save(e.ctx, o.session, f, []byte("late")), cluster.ErrEnded, "%s: save", why)
+		e.wantError(o.Save(e.ctx, o.session, f, 9, []byte("late")), cluster.ErrEnded, "%s: save", why)
 		e.wantError(o.Release(e.ctx, o.session, f), cluster.ErrEnded, "%s: release", why)
 		r := o.record()
 		r.Fence = f
 		e.wantError(o.Put(e.ctx, r, ttl), cluster.ErrEnded, "%s: put", why)
-		_, _, err := e.two.Adopt(e.ctx, o.session, f, process("x", "x"), ttl)
+		_, _, err := e.two.Adopt(e.ctx, o.session, f, as(process("x", "x")), ttl)
 		e.wantError(err, cluster.ErrEnded, "%s: adopt", why)
-		e.nilError(o.Touch(e.ctx, []cluster.Held{{Session: o.session, Fence: f}}, ttl), "%s: touch", why)
+		e.wantMissing(o.under(f), why)
 		logs := []eventstore.Log{o.under(f).log("a"), o.under(f).log("new"), owner{e.two, o.process, o.session, f}.log("a"), older}
 		for _, l := range logs {
 			e.wantError(l.Append(e.ctx, 1, texts("a", 1, 1), false), eventstore.ErrGone, "%s: append event 1", why)
@@ -97,7 +97,7 @@ func endBesideAdoption(e *exam) {
 		errs := at(
 			func() error { return a.End(e.ctx, a.session, a.fence) },
 			func() error {
-				_, streams, err := b.Adopt(e.ctx, b.session, a.fence, b.process, ttl)
+				_, streams, err := b.Adopt(e.ctx, b.session, a.fence, as(b.process), ttl)
 				if err == nil && (len(streams) != 1 || streams[0].Last != 3) {
 					return fmt.Errorf("adopted with the streams %+v", streams)
 				}

@@ -15,8 +15,16 @@ func (f *Faulty) run(ctx context.Context, c Call, do func(ctx context.Context) e
 }
 
 // Join implements cluster.Directory.
-func (f *Faulty) Join(ctx context.Context, p cluster.Process, lease time.Duration) (cluster.Member, error) {
-	return call(f, ctx, Call{Op: "join"}, func(ctx context.Context) (cluster.Member, error) { return f.directory.Join(ctx, p, lease) })
+func (f *Faulty) Join(ctx context.Context, m cluster.Member, lease time.Duration) (cluster.Member, error) {
+	var refused error // of the engine: what stands there comes with it
+	joined, err := call(f, ctx, Call{Op: "join"}, func(ctx context.Context) (joined cluster.Member, _ error) {
+		joined, refused = f.directory.Join(ctx, m, lease)
+		return joined, nil
+	})
+	if err != nil {
+		return joined, err
+	}
+	return joined, refused
 }
 
 // Renew implements cluster.Directory.
@@ -49,7 +57,7 @@ func (f *Faulty) Find(ctx context.Context, session string, by cluster.Process) (
 
 // Adopt implements cluster.Directory.
 func (f *Faulty) Adopt(
-	ctx context.Context, session string, from eventstore.Fence, to cluster.Process, ttl time.Duration,
+	ctx context.Context, session string, from eventstore.Fence, to cluster.Member, ttl time.Duration,
 ) (r *cluster.Record, streams []cluster.Stream, err error) {
 	type adopted struct {
 		r       *cluster.Record
@@ -63,13 +71,16 @@ func (f *Faulty) Adopt(
 }
 
 // Save implements cluster.Directory.
-func (f *Faulty) Save(ctx context.Context, session string, fence eventstore.Fence, state []byte) error {
-	return f.run(ctx, Call{Op: "save", Session: session}, func(ctx context.Context) error { return f.directory.Save(ctx, session, fence, state) })
+func (f *Faulty) Save(ctx context.Context, session string, fence eventstore.Fence, version uint64, state []byte) error {
+	return f.run(ctx, Call{Op: "save", Session: session}, func(ctx context.Context) error {
+		return f.directory.Save(ctx, session, fence, version, state)
+	})
 }
 
 // Touch implements cluster.Directory.
-func (f *Faulty) Touch(ctx context.Context, held []cluster.Held, ttl time.Duration) error {
-	return f.run(ctx, Call{Op: "touch"}, func(ctx context.Context) error { return f.directory.Touch(ctx, held, ttl) })
+func (f *Faulty) Touch(ctx context.Context, held []cluster.Held, ttl time.Duration) ([]cluster.Held, error) {
+	mine := append([]cluster.Held(nil), held...) // a late call comes when the slice is the caller's again
+	return call(f, ctx, Call{Op: "touch"}, func(ctx context.Context) ([]cluster.Held, error) { return f.directory.Touch(ctx, mine, ttl) })
 }
 
 // Release implements cluster.Directory.

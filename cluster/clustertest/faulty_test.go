@@ -43,16 +43,20 @@ var (
 
 // operations are all, by name. They fit together in the order of order.
 func operations(f *clustertest.Faulty, l eventstore.Log) map[string]func(ctx context.Context) error {
-	member := cluster.Member{Process: process, Generation: 1 << 62, Count: 1}
+	member := cluster.Member{Process: process, Generation: 1 << 50, Count: 1}
 	return map[string]func(ctx context.Context) error{
-		"join":  func(ctx context.Context) error { _, err := f.Join(ctx, process, time.Second); return err },
+		"join": func(ctx context.Context) error {
+			_, err := f.Join(ctx, cluster.Member{Process: process, Generation: 1}, time.Second)
+			return err
+		},
 		"renew": func(ctx context.Context) error { _, err := f.Renew(ctx, member, time.Second); return err },
 		"leave": func(ctx context.Context) error { return f.Leave(ctx, member) },
 		"put":   func(ctx context.Context) error { return f.Put(ctx, &record, time.Hour) },
 		"find":  func(ctx context.Context) error { _, err := f.Find(ctx, "s", process); return err },
-		"save":  func(ctx context.Context) error { return f.Save(ctx, "s", first, []byte("saved")) },
+		"save":  func(ctx context.Context) error { return f.Save(ctx, "s", first, 1, []byte("saved")) },
 		"touch": func(ctx context.Context) error {
-			return f.Touch(ctx, []cluster.Held{{Session: "s", Fence: first}}, time.Hour)
+			_, err := f.Touch(ctx, []cluster.Held{{Session: "s", Fence: first}}, time.Hour)
+			return err
 		},
 		"append": func(ctx context.Context) error { return l.Append(ctx, 1, [][]byte{{1}, {2}}, false) },
 		"read": func(ctx context.Context) error {
@@ -63,7 +67,7 @@ func operations(f *clustertest.Faulty, l eventstore.Log) map[string]func(ctx con
 		"drop":    func(ctx context.Context) error { return l.Drop(ctx) },
 		"release": func(ctx context.Context) error { return f.Release(ctx, "s", first) },
 		"adopt": func(ctx context.Context) error {
-			_, _, err := f.Adopt(ctx, "s", first, cluster.Process{Incarnation: "b1", Self: "b"}, time.Hour)
+			_, _, err := f.Adopt(ctx, "s", first, cluster.Member{Process: cluster.Process{Incarnation: "b1", Self: "b"}}, time.Hour)
 			return err
 		},
 		"end":         func(ctx context.Context) error { return f.End(ctx, "s", eventstore.Fence{Incarnation: "b1", Epoch: 2}) },
@@ -176,12 +180,14 @@ func state(t *testing.T, m *cluster.Memory) string {
 
 func TestFaultyDelays(t *testing.T) {
 	inBubble(t, func(t *testing.T, m *cluster.Memory, f *clustertest.Faulty) {
+		var version uint64
 		save := func(patience time.Duration, fault clustertest.Fault) (waited time.Duration, err error) {
 			f.SetScript(func(clustertest.Call) clustertest.Fault { return fault })
 			ctx, cancel := context.WithTimeout(t.Context(), patience)
 			defer cancel()
 			start := time.Now()
-			err = f.Save(ctx, "s", first, fmt.Append(nil, fault.Delay, fault.DelayAnswer, fault.Late))
+			version++
+			err = f.Save(ctx, "s", first, version, fmt.Append(nil, fault.Delay, fault.DelayAnswer, fault.Late))
 			return time.Since(start), err
 		}
 		for _, c := range []struct {
@@ -226,7 +232,7 @@ func TestFaultyBlocks(t *testing.T) {
 			}
 			events[0] = []byte("the slice is the caller's again")
 			answer := make(chan error, 1)
-			go func() { answer <- f.Save(t.Context(), "s", first, []byte("saved")) }()
+			go func() { answer <- f.Save(t.Context(), "s", first, 1, []byte("saved")) }()
 			synctest.Wait()
 			if len(answer) > 0 || state(t, m) != "" {
 				t.Fatal("a call went through while it was blocked")
@@ -248,10 +254,12 @@ func TestFaultyBlocks(t *testing.T) {
 func TestFaultyLinks(t *testing.T) {
 	inBubble(t, func(t *testing.T, m *cluster.Memory, f *clustertest.Faulty) {
 		other := clustertest.NewFaulty(m, m, nil)
+		var version uint64
 		save := func(s string, patience time.Duration) error {
 			ctx, cancel := context.WithTimeout(t.Context(), patience)
 			defer cancel()
-			return f.Save(ctx, "s", first, []byte(s))
+			version++
+			return f.Save(ctx, "s", first, version, []byte(s))
 		}
 		want := func(when string, err, want error, saved string) {
 			t.Helper()
@@ -279,7 +287,7 @@ func TestFaultyLinks(t *testing.T) {
 			if len(answer) > 0 {
 				t.Fatalf("link %d: the call returned %v", link, <-answer)
 			}
-			if err := other.Touch(t.Context(), nil, time.Hour); err != nil {
+			if _, err := other.Touch(t.Context(), nil, time.Hour); err != nil {
 				t.Fatalf("another process: %v", err)
 			}
 			f.SetLink(clustertest.Up)
@@ -297,7 +305,7 @@ func TestFaultyLinks(t *testing.T) {
 			t.Fatal(err)
 		}
 		want("closed", save("5", time.Second), eventstore.ErrClosed, state(t, m))
-		if err := other.Touch(t.Context(), nil, time.Hour); err != nil {
+		if _, err := other.Touch(t.Context(), nil, time.Hour); err != nil {
 			t.Fatalf("another process, when one has closed its way: %v", err)
 		}
 	})

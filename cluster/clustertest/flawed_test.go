@@ -20,19 +20,20 @@ type flawed struct {
 	*cluster.Memory
 	flaw string
 
-	mu          sync.Mutex
-	life        int
-	newest      map[string]cluster.Process // by Self
-	generations map[string]uint64
-	unleft      map[string]bool // by incarnation
-	hidden      map[string]bool // sessions whose release was taken back
-	ended       map[string]time.Time
-	records     map[string]*cluster.Record
+	born time.Time
+
+	mu      sync.Mutex
+	life    int
+	newest  map[string]cluster.Member // by Self
+	unleft  map[string]bool           // by incarnation
+	hidden  map[string]bool           // sessions whose release was taken back
+	ended   map[string]time.Time
+	records map[string]*cluster.Record
 }
 
 func newFlawed(flaw string) *flawed {
-	f := &flawed{Memory: cluster.NewMemory(eventstore.MemoryConfig{}), flaw: flaw, ended: map[string]time.Time{}, unleft: map[string]bool{}}
-	f.newest, f.generations, f.hidden = map[string]cluster.Process{}, map[string]uint64{}, map[string]bool{}
+	f := &flawed{Memory: cluster.NewMemory(eventstore.MemoryConfig{}), flaw: flaw, born: time.Now(), ended: map[string]time.Time{}, unleft: map[string]bool{}}
+	f.newest, f.hidden = map[string]cluster.Member{}, map[string]bool{}
 	f.records = map[string]*cluster.Record{}
 	return f
 }
@@ -44,7 +45,7 @@ func (f *flawed) has(flaws ...string) bool { return slices.Contains(flaws, f.fla
 func (f *flawed) Forget() {
 	f.mu.Lock()
 	f.life++
-	clear(f.generations)
+	clear(f.newest)
 	f.mu.Unlock()
 	if !f.has("forgets nothing") {
 		f.Memory.Forget()
@@ -126,29 +127,39 @@ func (f *flawed) process(p cluster.Process) cluster.Process {
 	return p
 }
 
-func (f *flawed) Join(ctx context.Context, p cluster.Process, lease time.Duration) (cluster.Member, error) {
+func (f *flawed) Join(ctx context.Context, m cluster.Member, lease time.Duration) (cluster.Member, error) {
 	f.mu.Lock()
-	before, again := f.newest[p.Self]
-	f.newest[p.Self] = p
-	f.generations[p.Self]++
-	generation := f.generations[p.Self]
+	before, again := f.newest[m.Self]
 	f.mu.Unlock()
-	ctx = f.context(ctx)
+	ctx, m.Process = f.context(ctx), f.process(m.Process)
 	switch {
-	case f.has("supersedes nobody") && again && before != p:
-		return cluster.Member{Process: p, Generation: 1}, nil
-	case f.has("counts generations from 1"):
-		m := cluster.Member{Process: p, Generation: generation}
-		_, err := f.Memory.Renew(ctx, m, lease)
-		return m, err
-	case f.has("a repeated Join is another one"):
-		_, _ = f.Memory.Join(ctx, cluster.Process{Cluster: p.Cluster, Self: p.Self}, lease)
+	case f.has("supersedes nobody") && again && before.Incarnation != m.Incarnation:
+		return cluster.Member{Process: m.Process, Generation: m.Generation}, nil
+	case f.has("a repeated Join is another one") && again && before == m:
+		_, _ = f.Memory.Join(ctx, cluster.Member{Process: m.Process, Generation: m.Generation + 1}, lease)
+	case f.has("joins in two steps") && again && m.Generation > before.Generation:
+		for range 10 {
+			runtime.Gosched()
+		}
+		_, _ = f.Memory.Renew(ctx, m, lease)
+		return m, nil
 	}
-	m, err := f.Memory.Join(ctx, f.process(p), f.lease(lease))
-	if f.has("gives rough generations") {
-		m.Generation &^= 1023
+	joined, err := f.Memory.Join(ctx, m, f.lease(lease))
+	if err == nil {
+		f.mu.Lock()
+		f.newest[m.Self] = m
+		f.mu.Unlock()
 	}
-	return m, err
+	switch {
+	case errors.Is(err, cluster.ErrSuperseded) && f.has("supersedes whoever is there"):
+		m.Generation = joined.Generation + 1
+		return f.Memory.Join(ctx, m, lease)
+	case errors.Is(err, cluster.ErrSuperseded) && f.has("keeps what stands to itself"):
+		joined = cluster.Member{}
+	case errors.Is(err, cluster.ErrSuperseded) && f.has("joins a process once") && joined.Incarnation == m.Incarnation:
+		return joined, nil
+	}
+	return joined, err
 }
 
 func (f *flawed) Renew(ctx context.Context, m cluster.Member, lease time.Duration) (cluster.View, error) {
@@ -177,7 +188,7 @@ func (f *flawed) Leave(ctx context.Context, m cluster.Member) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if newest, ok := f.newest[m.Self]; ok && f.has("marks by Self") {
-		m.Process = newest
+		m.Process = newest.Process
 	}
 	return f.Memory.Leave(f.context(ctx), m)
 }
@@ -200,6 +211,9 @@ func (f *flawed) Put(ctx context.Context, given *cluster.Record, ttl time.Durati
 	if f.has("cuts large states") {
 		r.State = r.State[:min(len(r.State), 1<<19)]
 	}
+	if !f.putting(&r) {
+		return nil
+	}
 	err := f.Memory.Put(f.context(ctx), &r, f.ttl(ttl))
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -219,7 +233,7 @@ func (f *flawed) Put(ctx context.Context, given *cluster.Record, ttl time.Durati
 }
 
 func (f *flawed) Find(ctx context.Context, session string, by cluster.Process) (cluster.Found, error) {
-	found, err := f.Memory.Find(f.context(ctx), f.session(session), f.process(by))
+	found, err := f.look(f.context(ctx), f.session(session), f.process(by))
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	now := time.Now()
@@ -235,7 +249,7 @@ func (f *flawed) Find(ctx context.Context, session string, by cluster.Process) (
 	case err != nil && f.has("gives no count with an error"):
 		found.Count = 0
 	case f.has("gives the count of the newest with that Self"):
-		newest, _ := f.Memory.Find(ctx, session, f.newest[by.Self])
+		newest, _ := f.Memory.Find(ctx, session, f.newest[by.Self].Process)
 		found.Count = newest.Count
 	}
 	r := found.Record
@@ -244,6 +258,8 @@ func (f *flawed) Find(ctx context.Context, session string, by cluster.Process) (
 	}
 	r.Session = session
 	switch {
+	case f.has("puts no generations"):
+		r.Generation = 0
 	case f.has("takes nil for empty") && r.State == nil:
 		r.State = []byte{}
 	case f.has("takes empty for nil") && len(r.State) == 0:
@@ -258,7 +274,7 @@ func (f *flawed) Find(ctx context.Context, session string, by cluster.Process) (
 }
 
 func (f *flawed) Adopt(
-	ctx context.Context, session string, from eventstore.Fence, to cluster.Process, ttl time.Duration,
+	ctx context.Context, session string, from eventstore.Fence, to cluster.Member, ttl time.Duration,
 ) (*cluster.Record, []cluster.Stream, error) {
 	given := session
 	session = f.session(session)
@@ -299,6 +315,10 @@ func (f *flawed) Adopt(
 		r.Released = r.Released || now != next
 	case f.has("forgets states at adoptions"):
 		r.State = nil
+	case f.has("forgets versions at adoptions"):
+		r.Version = 0
+	case f.has("forgets who adopts"):
+		r.Generation++
 	case f.has("sorts streams"):
 		slices.SortFunc(streams, func(a, b cluster.Stream) int { return strings.Compare(a.Name, b.Name) })
 	case f.has("shows no logs without events"):
@@ -320,7 +340,7 @@ func (f *flawed) Adopt(
 	return r, streams, nil
 }
 
-func (f *flawed) Save(ctx context.Context, session string, fence eventstore.Fence, state []byte) error {
+func (f *flawed) Save(ctx context.Context, session string, fence eventstore.Fence, version uint64, state []byte) error {
 	session = f.session(session)
 	if f.has("cuts large states") {
 		state = state[:min(len(state), 1<<19)]
@@ -335,14 +355,17 @@ func (f *flawed) Save(ctx context.Context, session string, fence eventstore.Fenc
 			copy(found.Record.State, bytes.Clone(state))
 		}
 	}
-	err := f.Memory.Save(f.context(ctx), session, f.fence("records", session, fence), state)
+	if mine, err := f.saved(session, fence, version, state); mine {
+		return err
+	}
+	err := f.Memory.Save(f.context(ctx), session, f.fence("records", session, fence), version, state)
 	if f.has("saves what it does not know") && errors.Is(err, cluster.ErrUnknown) {
 		return nil
 	}
 	return err
 }
 
-func (f *flawed) Touch(ctx context.Context, held []cluster.Held, ttl time.Duration) error {
+func (f *flawed) Touch(ctx context.Context, held []cluster.Held, ttl time.Duration) ([]cluster.Held, error) {
 	switch {
 	case f.has("touches nothing"):
 		held = nil
@@ -354,7 +377,8 @@ func (f *flawed) Touch(ctx context.Context, held []cluster.Held, ttl time.Durati
 			}
 		}
 	}
-	return f.Memory.Touch(f.context(ctx), held, f.ttl(ttl))
+	missing, err := f.Memory.Touch(f.context(ctx), held, f.ttl(ttl))
+	return f.missed(held, missing), err
 }
 
 func (f *flawed) Release(ctx context.Context, session string, fence eventstore.Fence) error {
@@ -445,6 +469,9 @@ func (l *flawedLog) lost(err error) error {
 }
 
 func (l *flawedLog) Append(ctx context.Context, first uint64, events [][]byte, seal bool) error {
+	if l.f.has("refuses large appends") && len(events) > 100 {
+		return eventstore.ErrFull
+	}
 	return l.lost(l.log("appends").Append(ctx, first, events, seal))
 }
 
@@ -457,5 +484,8 @@ func (l *flawedLog) Mark(m eventstore.Mark) { l.log("marks").Mark(m) }
 func (l *flawedLog) Drop(ctx context.Context) error { return l.log("drops").Drop(ctx) }
 
 func (l *flawedLog) Restore(ctx context.Context, first uint64, events [][]byte, seal bool) error {
+	if l.f.has("refuses large restores") && len(events) > 0 && len(events)*len(events[0]) > 1<<19 {
+		return eventstore.ErrFull
+	}
 	return l.lost(l.log("restores").Restore(ctx, first, events, seal))
 }

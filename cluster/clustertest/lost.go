@@ -40,7 +40,7 @@ func wentBack(e *exam) {
 	}
 
 	r := o.record()
-	r.State = []byte("the owner has it")
+	r.State, r.Version = []byte("the owner has it"), 3
 	e.nilError(o.Put(e.ctx, r, ttl), "put a record of epoch 2 where there is none")
 	e.wantRecord(e.find("s"), r, "a record that was put again")
 	e.wantLog(o, "a", 1, 0, false, "logs of a record that was put again")
@@ -61,7 +61,7 @@ func wentBack(e *exam) {
 	e.wantLog(o, "sealed", 2, 2, true, "a restored log")
 	e.nilError(used.Append(e.ctx, 7, texts("a", 7, 8), false), "append after a restore")
 	e.wantLogsFenced(first, "the former owner, after a restore")
-	_, streams, err := e.two.Adopt(e.ctx, "s", o.fence, process("d", "d1"), ttl)
+	_, streams, err := e.two.Adopt(e.ctx, "s", o.fence, as(process("d", "d1")), ttl)
 	e.nilError(err, "adopt after a restore")
 	e.wantStreams(streams, []cluster.Stream{
 		{Name: "a", About: "about a", First: 4, Last: 8}, {Name: "sealed", About: "about sealed", First: 2, Last: 2, Sealed: true},
@@ -85,7 +85,7 @@ func ownersAfterLoss(e *exam) {
 		e.wantFenced(b, "two owners after a loss")
 		e.wantLog(a, "a", 1, 3, false, "two owners after a loss")
 		e.append(a, "a", 4, 4, false)
-		_, _, err := b.Adopt(e.ctx, "s", fence("b1", b.fence.Epoch-1), b.process, ttl)
+		_, _, err := b.Adopt(e.ctx, "s", fence("b1", b.fence.Epoch-1), as(b.process), ttl)
 		e.wantError(err, eventstore.ErrFenced, "repeat an adoption that the engine has lost")
 	}
 }
@@ -100,7 +100,7 @@ func repeats(e *exam) {
 	}
 	p := process("a", "a1")
 	var m cluster.Member
-	again("join", func() (err error) { m, err = e.one.Join(e.ctx, p, lease); return err })
+	again("join", func() (err error) { m, err = e.one.Join(e.ctx, as(p), lease); return err })
 	m.Count = 1
 	var v cluster.View
 	again("renew", func() (err error) { v, err = e.one.Renew(e.ctx, m, lease); return err })
@@ -112,17 +112,20 @@ func repeats(e *exam) {
 	again("put", func() error { return a.Put(e.ctx, a.record(), ttl) })
 	again("append", func() error { return a.log("a").Append(e.ctx, 1, texts("a", 1, 2), false) })
 	again("restore", func() error { return a.log("b").Restore(e.ctx, 4, texts("b", 4, 5), true) })
-	again("save", func() error { return a.Save(e.ctx, "s", a.fence, []byte("saved")) })
-	again("touch", func() error { return a.Touch(e.ctx, []cluster.Held{{Session: "s", Fence: a.fence}}, ttl) })
+	again("save", func() error { return a.Save(e.ctx, "s", a.fence, 2, []byte("saved")) })
+	again("touch", func() error {
+		_, err := a.Touch(e.ctx, []cluster.Held{{Session: "s", Fence: a.fence}}, ttl)
+		return err
+	})
 	again("release", func() error { return a.Release(e.ctx, "s", a.fence) })
 	want := a.record()
-	want.State, want.Released = []byte("saved"), true
+	want.State, want.Version, want.Released = []byte("saved"), 2, true
 	e.wantRecord(e.find("s"), want, "after repeats")
 	b := owner{e.two, process("b", "b1"), "s", fence("b1", 2)}
 	again("adopt", func() error {
-		r, streams, err := b.Adopt(e.ctx, "s", a.fence, b.process, ttl)
+		r, streams, err := b.Adopt(e.ctx, "s", a.fence, as(b.process), ttl)
 		if err == nil {
-			want.Fence, want.Self, want.Released = b.fence, b.process.Self, false
+			want.Fence, want.Self, want.Generation, want.Released = b.fence, b.process.Self, as(b.process).Generation, false
 			e.wantRecord(r, want, "a repeated adoption")
 			e.wantStreams(streams, []cluster.Stream{
 				{Name: "a", About: "about a", First: 1, Last: 2}, {Name: "b", About: "about b", First: 4, Last: 5, Sealed: true},
@@ -149,8 +152,8 @@ func endedContext(e *exam) {
 	defer cancelLate()
 	for ctx, ended := range map[context.Context]error{canceled: context.Canceled, late: context.DeadlineExceeded} {
 		r := a.record()
-		r.State = []byte("late")
-		_, err := a.Join(ctx, process("a", "a2"), lease)
+		r.State, r.Version = []byte("late"), 9
+		_, err := a.Join(ctx, cluster.Member{Process: process("a", "a2"), Generation: m.Generation + 1}, lease)
 		e.wantError(err, ended, "join")
 		_, err = a.Renew(ctx, m, lease)
 		e.wantError(err, ended, "renew")
@@ -158,10 +161,11 @@ func endedContext(e *exam) {
 		e.wantError(a.Put(ctx, r, ttl), ended, "put")
 		_, err = a.Find(ctx, "s", a.process)
 		e.wantError(err, ended, "find")
-		_, _, err = a.Adopt(ctx, "s", a.fence, process("b", "b1"), ttl)
+		_, _, err = a.Adopt(ctx, "s", a.fence, as(process("b", "b1")), ttl)
 		e.wantError(err, ended, "adopt")
-		e.wantError(a.Save(ctx, "s", a.fence, nil), ended, "save")
-		e.wantError(a.Touch(ctx, []cluster.Held{{Session: "s", Fence: a.fence}}, ttl), ended, "touch")
+		e.wantError(a.Save(ctx, "s", a.fence, 9, nil), ended, "save")
+		_, err = a.Touch(ctx, []cluster.Held{{Session: "s", Fence: a.fence}}, ttl)
+		e.wantError(err, ended, "touch")
 		e.wantError(a.Release(ctx, "s", a.fence), ended, "release")
 		e.wantError(a.End(ctx, "s", a.fence), ended, "end")
 	}
@@ -177,7 +181,7 @@ func closed(e *exam) {
 		defer func() { e.wantRecord(e.find("s"), a.record(), "when another process has closed its directory") }()
 	}
 	e.nilError(a.Close(), "close")
-	_, err := a.Join(e.ctx, a.process, lease)
+	_, err := a.Join(e.ctx, as(a.process), lease)
 	e.wantError(err, eventstore.ErrClosed, "join")
 	_, err = a.Renew(e.ctx, cluster.Member{Process: a.process, Count: 1}, lease)
 	e.wantError(err, eventstore.ErrClosed, "renew")
@@ -185,10 +189,11 @@ func closed(e *exam) {
 	e.wantError(a.Put(e.ctx, a.record(), ttl), eventstore.ErrClosed, "put")
 	_, err = a.Find(e.ctx, "s", a.process)
 	e.wantError(err, eventstore.ErrClosed, "find")
-	_, _, err = a.Adopt(e.ctx, "s", a.fence, a.process, ttl)
+	_, _, err = a.Adopt(e.ctx, "s", a.fence, as(a.process), ttl)
 	e.wantError(err, eventstore.ErrClosed, "adopt")
-	e.wantError(a.Save(e.ctx, "s", a.fence, nil), eventstore.ErrClosed, "save")
-	e.wantError(a.Touch(e.ctx, []cluster.Held{{Session: "s", Fence: a.fence}}, ttl), eventstore.ErrClosed, "touch")
+	e.wantError(a.Save(e.ctx, "s", a.fence, 9, nil), eventstore.ErrClosed, "save")
+	_, err = a.Touch(e.ctx, []cluster.Held{{Session: "s", Fence: a.fence}}, ttl)
+	e.wantError(err, eventstore.ErrClosed, "touch")
 	e.wantError(a.Release(e.ctx, "s", a.fence), eventstore.ErrClosed, "release")
 	e.wantError(a.End(e.ctx, "s", a.fence), eventstore.ErrClosed, "end")
 	e.wantError(a.log("a").Append(e.ctx, 1, texts("a", 1, 1), false), eventstore.ErrClosed, "append")

@@ -11,15 +11,17 @@ import (
 func join(e *exam) {
 	p := process("a", "a1")
 	m := e.join(e.one, p)
-	if m.Generation == 0 {
-		e.Fatalf("joined as %+v, without a generation", m)
+	again := func(when string) {
+		e.Helper()
+		for _, c := range []client{e.one, e.two} {
+			got, err := c.Join(e.ctx, cluster.Member{Process: p, Generation: m.Generation}, lease)
+			e.nilError(err, "repeat Join %s", when)
+			if got != m {
+				e.Fatalf("a repeat of Join %s returned %+v, want %+v", when, got, m)
+			}
+		}
 	}
-	if want := (cluster.Member{Process: p, Generation: m.Generation}); m != want {
-		e.Fatalf("joined as %+v, want %+v", m, want)
-	}
-	if again := e.join(e.one, p); again != m {
-		e.Fatalf("a repeat of Join returned %+v, want %+v as before", again, m)
-	}
+	again("at once")
 	m.Count = 1
 	v := e.renew(e.one, m)
 	if v.Was != 0 {
@@ -28,12 +30,25 @@ func join(e *exam) {
 	e.wantMembers(v, "alone", m)
 	other := e.join(e.two, process("b", "b1"))
 	e.wantMembers(e.renew(e.one, m), "when another has joined", m, other)
-	if again := e.join(e.one, p); again.Generation != m.Generation {
-		e.Fatalf("a late repeat of Join gave generation %d instead of %d", again.Generation, m.Generation)
-	}
+	again("after a renewal")
 	m.Count = 2
 	if v := e.renew(e.one, m); v.Was != 1 {
 		e.Fatalf("after a late repeat of Join the count was %d, want 1", v.Was)
+	}
+	e.nilError(e.one.Leave(e.ctx, m), "leave")
+	m.Left = true
+	again("after Leave")
+
+	full := cluster.Member{Process: process("d", "d1"), Generation: 1<<53 - 1, Count: 9, Left: true}
+	got, err := e.one.Join(e.ctx, full, lease)
+	e.nilError(err, "join")
+	full.Count, full.Left = 0, false
+	if got != full {
+		e.Fatalf("joined as %+v, want %+v: Join sets Count and Left", got, full)
+	}
+	e.wantMembers(e.renew(e.one, m), "a process that joins has not renewed, and has not left", m, other, full)
+	for _, generation := range []uint64{1<<53 - 2, 1 << 52, 1} {
+		e.wantNotJoined(cluster.Member{Process: process("d", "d2"), Generation: generation}, full, "a lower generation")
 	}
 }
 
@@ -77,6 +92,7 @@ func (e *exam) wantFoundCount(p cluster.Process, want uint64, why string) {
 	}
 }
 
+// joinsAtOnce lets processes with one Self join at once, as rejoin does it: one that is told to be superseded tries a higher generation.
 func joinsAtOnce(e *exam) {
 	for round := range 10 {
 		const n = 8
@@ -85,9 +101,21 @@ func joinsAtOnce(e *exam) {
 		var joins []func() error
 		for i := range n {
 			c := []client{e.one, e.two}[i%2]
-			joins = append(joins, func() (err error) {
-				members[i], err = c.Join(e.ctx, process(self, fmt.Sprint("run ", i)), lease)
-				return err
+			joins = append(joins, func() error {
+				m := cluster.Member{Process: process(self, fmt.Sprint("run ", i)), Generation: 1}
+				for {
+					got, err := c.Join(e.ctx, m, lease)
+					if err == nil {
+						members[i] = got
+					}
+					if !errors.Is(err, cluster.ErrSuperseded) {
+						return err
+					}
+					if got.Generation < m.Generation || got.Incarnation == m.Incarnation {
+						return fmt.Errorf("generation %d was refused, and %+v stands", m.Generation, got)
+					}
+					m.Generation = got.Generation + 1
+				}
 			})
 		}
 		for _, err := range at(joins...) {
@@ -114,6 +142,40 @@ func joinsAtOnce(e *exam) {
 			}
 		}
 	}
+}
+
+// lateJoins lets a Join arrive that its process has given up, after another process has joined.
+func lateJoins(e *exam) {
+	old := e.join(e.one, process("a", "a1"))
+	e.joined += 2
+	a := e.join(e.two, process("a", "a2"))
+	a.Count = 5
+	e.renew(e.two, a)
+	e.wantNotJoined(old, a, "a late Join of an older process")
+	for _, generation := range []uint64{1, a.Generation - 1, a.Generation} {
+		e.wantNotJoined(cluster.Member{Process: process("a", "a3"), Generation: generation}, a, "a Join that is not newer")
+	}
+	early := cluster.Member{Process: a.Process, Generation: a.Generation - 1}
+	e.wantNotJoined(early, a, "an earlier proposal of the same process")
+	a.Count = 6
+	if v := e.renew(e.two, a); v.Was != 5 {
+		e.Fatalf("after refused Joins the count was %d, want 5", v.Was)
+	}
+	e.nilError(e.two.Leave(e.ctx, a), "leave")
+	a.Left = true
+	e.wantNotJoined(old, a, "a late Join of an older process, when the newer one has left")
+	old.Count = 1
+	_, err := e.one.Renew(e.ctx, old, lease)
+	e.wantError(err, cluster.ErrSuperseded, "renew after a refused Join")
+
+	// The same process may propose a higher generation.
+	e.joined = a.Generation
+	again := e.join(e.one, a.Process)
+	again.Count = 1
+	if v := e.renew(e.one, again); v.Was != 0 {
+		e.Fatalf("a Join with a higher generation found count %d", v.Was)
+	}
+	e.wantNotJoined(cluster.Member{Process: a.Process, Generation: a.Generation}, again, "a late Join with the generation before")
 }
 
 func renew(e *exam) {
@@ -179,23 +241,6 @@ func renewAfterLoss(e *exam) {
 	e.wantMembers(e.renew(e.one, a), "a renewal that says Left, after a loss", a)
 }
 
-func generationsAfterLoss(e *exam) {
-	old := e.join(e.one, process("a", "a1"))
-	for i := range 3 {
-		e.forget()
-		// Two clock readings may be equal, and generations come from the clock now. This is about the clock: it waits for that.
-		<-time.After(2 * time.Millisecond)
-		m := e.join(e.one, process("a", fmt.Sprint("later ", i)))
-		if m.Generation <= old.Generation {
-			e.Fatalf("generation %d, given after a loss, follows generation %d", m.Generation, old.Generation)
-		}
-		old.Count = 9
-		_, err := e.one.Renew(e.ctx, old, lease)
-		e.wantError(err, cluster.ErrSuperseded, "a process that was superseded after the engine had lost its entry")
-		old = m
-	}
-}
-
 func leave(e *exam) {
 	a, b := e.join(e.one, process("a", "a1")), e.join(e.two, process("b", "b1"))
 	a.Count, b.Count = 3, 4
@@ -213,7 +258,7 @@ func leave(e *exam) {
 	next := e.join(e.one, process("a", "a2"))
 	e.nilError(e.one.Leave(e.ctx, a), "leave when superseded")
 	e.wantMembers(e.renew(e.two, b), "one that was superseded leaves", next, b)
-	stranger := cluster.Member{Process: process("d", "d1"), Generation: 1 << 60, Count: 1}
+	stranger := cluster.Member{Process: process("d", "d1"), Generation: 1 << 50, Count: 1}
 	e.nilError(e.one.Leave(e.ctx, stranger), "leave without an entry")
 	e.wantMembers(e.renew(e.two, b), "one without an entry leaves", next, b)
 }
@@ -258,8 +303,7 @@ func entriesOutliveLeases(e *exam) {
 	time.Sleep(100 * lease)
 	e.wantMembers(e.renew(e.two, b), "entries pile up: one that was not renewed for 100 leases is still there", b)
 	e.wantFoundCount(a.Process, 0, "after 100 leases")
-	_, err := e.one.Join(e.ctx, process("a", "a2"), lease)
-	e.nilError(err, "join when the older entry has expired")
+	e.join(e.one, process("a", "a2")) // when the older entry has expired
 	a.Count = 2
 	if _, err := e.one.Renew(e.ctx, a, lease); !errors.Is(err, cluster.ErrSuperseded) {
 		e.Fatalf("renew a process that was superseded after its entry had expired: %v", err)

@@ -3,6 +3,7 @@ package clustertest
 import (
 	"bytes"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/rejoin-mcp/rejoin/cluster"
@@ -114,7 +115,7 @@ func (e *exam) wantOneWinner(session string, owners []owner, errs []error, why s
 		}
 	}
 	e.append(owners[winner], "of the winner", 1, 2, false)
-	e.nilError(owners[winner].Save(e.ctx, session, owners[winner].fence, []byte("saved")), "%s: save of the winner", why)
+	e.nilError(owners[winner].Save(e.ctx, session, owners[winner].fence, 9, []byte("saved")), "%s: save of the winner", why)
 	return owners[winner]
 }
 
@@ -153,19 +154,19 @@ func findCounts(e *exam) {
 func save(e *exam) {
 	o := e.begin("s")
 	want := o.record()
-	for _, state := range [][]byte{[]byte("one"), {}, []byte("two"), nil, {0, 255, '\n'}, bytes.Repeat([]byte("long "), 1000)} {
-		e.nilError(o.Save(e.ctx, "s", o.fence, state), "save")
-		want.State = state
+	for i, state := range [][]byte{[]byte("one"), {}, []byte("two"), nil, {0, 255, '\n'}, bytes.Repeat([]byte("long "), 1000)} {
+		want.State, want.Version = state, uint64(i*i+7)
+		e.nilError(o.Save(e.ctx, "s", o.fence, want.Version, state), "save")
 		e.wantRecord(e.find("s"), want, "after Save")
 	}
 	b := e.adopt(o)
 	r := e.find("s")
-	want.Fence, want.Self = b.fence, b.process.Self
+	want.Fence, want.Self, want.Generation = b.fence, b.process.Self, as(b.process).Generation
 	e.wantRecord(r, want, "a saved state, after an adoption")
-	e.nilError(b.Save(e.ctx, "s", b.fence, []byte("three")), "save of the new owner")
-	want.State = []byte("three")
+	want.State, want.Version = []byte("three"), want.Version+1
+	e.nilError(b.Save(e.ctx, "s", b.fence, want.Version, want.State), "save of the new owner")
 	e.wantRecord(e.find("s"), want, "after Save of the new owner")
-	e.wantError(b.Save(e.ctx, "unknown", b.fence, nil), cluster.ErrUnknown, "save a session without a record")
+	e.wantError(b.Save(e.ctx, "unknown", b.fence, 9, nil), cluster.ErrUnknown, "save a session without a record")
 	e.wantNotFound("unknown", cluster.ErrUnknown, "after a refused Save")
 }
 
@@ -178,15 +179,51 @@ func largeRecords(e *exam) {
 	r.About = r.State[:200_000]
 	e.nilError(o.Put(e.ctx, r, ttl), "put a large record")
 	e.wantRecord(e.find("s"), r, "a large record")
-	e.nilError(o.Save(e.ctx, "s", o.fence, r.State[1:]), "save a large state")
-	r.State = r.State[1:]
+	r.State, r.Version = r.State[1:], 2
+	e.nilError(o.Save(e.ctx, "s", o.fence, 2, r.State), "save a large state")
 	e.wantRecord(e.find("s"), r, "a large state")
 	var held []cluster.Held
 	for i := range 3000 {
 		held = append(held, cluster.Held{Session: fmt.Sprint("unknown", i), Fence: o.fence})
 	}
-	e.nilError(o.Touch(e.ctx, append(held, cluster.Held{Session: "s", Fence: o.fence}), ttl), "touch many sessions")
-	e.nilError(o.Touch(e.ctx, nil, ttl), "touch no session")
+	e.wantTouched(o, append(held, cluster.Held{Session: "s", Fence: o.fence}), ttl, held, "many sessions")
+	e.wantTouched(o, nil, ttl, nil, "no session")
+}
+
+// largeBatches gives the store as much in one call as rejoin does. It seals, so a store that is small takes it too.
+func largeBatches(e *exam) {
+	o := e.begin("s")
+	small, big := make([][]byte, 128), make([][]byte, 128)
+	for i := range big {
+		small[i], big[i] = fmt.Append(nil, i), bytes.Repeat([]byte{byte(i)}, 1<<13)
+	}
+	want := func(stream string, events [][]byte) {
+		e.Helper()
+		buf := make([]eventstore.Event, len(events)+1)
+		var got [][]byte
+		for {
+			n, _, err := o.log(stream).Read(e.ctx, uint64(len(got)), buf, 1<<18)
+			e.nilError(err, "read %q", stream)
+			if n == 0 {
+				break
+			}
+			for _, ev := range buf[:n] {
+				got = append(got, ev.Data)
+			}
+		}
+		if !slices.EqualFunc(got, events, bytes.Equal) {
+			e.Fatalf("%q: %d events come back as %d, or others", stream, len(events), len(got))
+		}
+	}
+	for name, events := range map[string][][]byte{"128 events": small, "1 MiB in 128 events": big, "an event of 3 MiB": {make([]byte, 3<<20)}} {
+		e.nilError(o.log(name).Append(e.ctx, 1, events, true), "append %s", name)
+		want(name, events)
+		e.nilError(o.log(name).Drop(e.ctx), "drop")
+		again := "again, " + name
+		e.nilError(o.log(again).Restore(e.ctx, 1, events, true), "restore %s", name)
+		want(again, events)
+		e.nilError(o.log(again).Drop(e.ctx), "drop")
+	}
 }
 
 func anyName(e *exam) {
@@ -208,8 +245,8 @@ func anyName(e *exam) {
 		want.Self = name
 		e.wantRecord(e.find(name), want, fmt.Sprintf("session %q", name))
 		to := cluster.Process{Cluster: name, Incarnation: "new " + name, Self: "new " + name}
-		want.Fence, want.Self = fence("new "+name, uint64(i+2)), to.Self
-		r, streams, err := e.two.Adopt(e.ctx, name, o.fence, to, ttl)
+		want.Fence, want.Self, want.Generation = fence("new "+name, uint64(i+2)), to.Self, as(to).Generation
+		r, streams, err := e.two.Adopt(e.ctx, name, o.fence, as(to), ttl)
 		e.nilError(err, "adopt session %q", name)
 		e.wantRecord(r, want, fmt.Sprintf("session %q, adopted", name))
 		e.wantStreams(streams, []cluster.Stream{{Name: name, About: "about " + name, First: 1, Last: uint64(i + 1)}}, fmt.Sprintf("session %q", name))
@@ -221,29 +258,32 @@ func bytesStay(e *exam) {
 	o := e.begin("s")
 	state := make([]byte, 5, 100)
 	copy(state, "first")
-	e.nilError(o.Save(e.ctx, "s", o.fence, state), "save")
+	e.nilError(o.Save(e.ctx, "s", o.fence, 2, state), "save")
 	before := e.find("s")
 	_ = append(before.State, "more"...)
 	_ = append(before.About, "more"...)
-	e.nilError(o.Save(e.ctx, "s", o.fence, []byte("other")), "save")
+	e.nilError(o.Save(e.ctx, "s", o.fence, 3, []byte("other")), "save")
 	if string(before.State) != "first" || string(state) != "first" {
 		e.Fatalf("a record that was found before has the state %q after Save", before.State)
 	}
 	now := e.find("s")
 	now.Self, now.Fence, now.Released, now.Format = "mine", fence("mine", 9), true, 99
 	want := o.record()
-	want.State = []byte("other")
+	want.State, want.Version = []byte("other"), 3
 	e.wantRecord(e.find("s"), want, "when somebody has changed the record that was returned")
 	put := o.record()
+	put.Version = 4
+	want = o.record()
+	want.Version = 4
 	e.nilError(o.Put(e.ctx, put, ttl), "put")
-	put.Self, put.Fence, put.Format, put.About, put.State = "mine", fence("mine", 9), 99, nil, nil
-	e.wantRecord(e.find("s"), o.record(), "when somebody has changed the record that was put")
+	put.Self, put.Fence, put.Format, put.About, put.State, put.Version = "mine", fence("mine", 9), 99, nil, nil, 99
+	e.wantRecord(e.find("s"), want, "when somebody has changed the record that was put")
 }
 
 func unknownSessions(e *exam) {
 	o := owner{e.one, process("a", "a1"), "s", fence("a1", 1)}
 	e.wantUnknown(o, "a session that never was")
-	e.nilError(o.Touch(e.ctx, []cluster.Held{{Session: "s", Fence: o.fence}}, ttl), "touch an unknown session")
+	e.wantMissing(o, "an unknown session")
 	e.wantUnknown(o, "after operations on a session that never was")
 	early := o.log("early")
 	e.nilError(o.Put(e.ctx, o.record(), ttl), "put")
@@ -257,9 +297,9 @@ func (e *exam) wantUnknown(o owner, why string) {
 	e.Helper()
 	e.wantNotFound(o.session, cluster.ErrUnknown, why)
 	for _, f := range []eventstore.Fence{o.fence, {Incarnation: "x", Epoch: 7}} {
-		e.wantError(o.Save(e.ctx, o.session, f, nil), cluster.ErrUnknown, "%s: save", why)
+		e.wantError(o.Save(e.ctx, o.session, f, 9, nil), cluster.ErrUnknown, "%s: save", why)
 		e.wantError(o.Release(e.ctx, o.session, f), cluster.ErrUnknown, "%s: release", why)
-		_, _, err := o.Adopt(e.ctx, o.session, f, process("x", "x"), ttl)
+		_, _, err := o.Adopt(e.ctx, o.session, f, as(process("x", "x")), ttl)
 		e.wantError(err, cluster.ErrUnknown, "%s: adopt", why)
 		l := o.under(f).log("a")
 		e.wantBehind(l.Append(e.ctx, 1, texts("a", 1, 1), false), "%s: append event 1", why)
@@ -307,12 +347,13 @@ func touch(e *exam) {
 	e.append(o, "a", 1, 2, false)
 	half := cluster.TombstoneTTL / 2
 	time.Sleep(half)
-	e.nilError(o.Touch(e.ctx, held, 2*ttl), "touch")
+	e.wantTouched(o, held, 2*ttl, held[:len(held)-1], "one of several")
 	time.Sleep(half + time.Second)
 	e.wantNotFound("ended", cluster.ErrUnknown, "a tombstone that was touched")
 	time.Sleep(ttl - 2*half - 2*time.Second)
 	e.wantRecord(e.find("fenced"), &cluster.Record{
-		Session: "fenced", Fence: b.fence, Self: b.process.Self, Format: 3, About: []byte("about fenced"), State: []byte("state of fenced"),
+		Session: "fenced", Fence: b.fence, Self: b.process.Self, Generation: as(b.process).Generation, Format: 3, About: []byte("about fenced"),
+		State: []byte("state of fenced"), Version: 1,
 	}, "one second before the end of its life")
 	time.Sleep(2 * time.Second)
 	e.wantNotFound("fenced", cluster.ErrUnknown, "a record that others touched")

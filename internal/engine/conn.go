@@ -39,6 +39,11 @@ type Conn struct {
 	buf       *[]byte
 	most      int                   // bytes of a piece
 	slow      bool                  // its client took long for the last one
+	begins    bool                  // its head waits for its stream to be begun
+	overdue   bool                  // for too long
+	failing   time.Time             // since then its store could not be read, in a cluster; zero: it could
+	owesID    bool                  // its client was given no id yet, though it can come back
+	lastID    uint64                // the last event that was put into a piece with an id
 	brought   bool                  // it has put an event of an older log into a piece
 	events    *[32]eventstore.Event // while it reads
 	policy    core.Policy           // of a POST, until the machine has copied it
@@ -51,6 +56,7 @@ type orders struct {
 	head     bool
 	wait     time.Duration // before the head
 	greeting greeting
+	named    bool // the id that the client was not given at first is written now
 	acked    bool // the client resumed after from, so it has the events before
 	end      bool
 	from     uint64     // read from after it
@@ -221,7 +227,7 @@ func (c *Conn) turn(ctx context.Context, quiet *respond.QuietTimer) (how Outcome
 	src := c.take(&o)
 	switch {
 	case o.refuse != core.NoReason && !c.streaming:
-		return Refused, o.refuse
+		return Refused, c.s.refusal(o.refuse)
 	case o.json != nil:
 		if c.named {
 			c.out.NameSession(c.s.id)
@@ -240,6 +246,10 @@ func (c *Conn) turn(ctx context.Context, quiet *respond.QuietTimer) (how Outcome
 	}
 	if !c.streaming {
 		return going, 0
+	}
+	if o.named {
+		var id [streamNameLen + 36]byte
+		c.piece = sse.AppendPrimer(c.buffer(), appendPrimerID(id[:0], c.nameOf(c.stream), c.pos, o.nonce+1), o.retry)
 	}
 	reads := c.pos < src.stored || len(c.older) > 0
 	if len(c.piece) > 0 || reads {
@@ -267,17 +277,37 @@ func (c *Conn) turn(ctx context.Context, quiet *respond.QuietTimer) (how Outcome
 // take copies the orders, and returns the log. It removes the orders that are to be carried out only once.
 func (c *Conn) take(o *orders) (src source) {
 	c.s.mu.Lock()
-	defer c.s.mu.Unlock()
+	waits, begin := c.waits()
 	*o = c.orders
 	c.fresh.Store(false)
-	c.orders.head, c.orders.withdraw = false, nil
+	o.head = o.head && !waits
+	switch {
+	case !c.owesID:
+	case o.head:
+		o.greeting = comment
+	case c.streaming && c.st != nil && c.st.begun && !c.st.isLocal():
+		o.named, c.owesID = true, false
+	}
+	c.orders.head, c.orders.withdraw = waits, nil
 	if e := c.orders.expire; len(e) > 0 && e[0].nonce == 0 { // the others are written at the end
 		c.orders.expire = nil
 	}
-	if c.st != nil {
-		src = source{log: c.st.log, stored: c.st.stored, backlog: c.st.n == 0}
+	st := c.st
+	if st != nil {
+		if st.named != "" && c.nameID != st.id {
+			copy(c.name[:], st.named)
+			c.nameID = st.id
+		}
+		src = source{log: st.log, stored: st.stored, backlog: st.n == 0}
 		// The last event that it was told to write may have been taken back because the store had no room.
-		o.endSeq = min(o.endSeq, c.st.last)
+		o.endSeq = min(o.endSeq, st.last)
+		if st.away && o.endRetry > 0 && !o.last { // it fetches the rest when it comes back
+			o.endSeq = min(o.endSeq, st.stored)
+		}
+	}
+	c.s.mu.Unlock()
+	if begin {
+		c.s.beginStream(st)
 	}
 	return src
 }

@@ -22,6 +22,7 @@ type Config struct {
 	StoreTimeout time.Duration // of one operation of the store; 0: none
 	KeepAlive    time.Duration // a comment after so much silence; 0: none
 	Node         string        // names this process in the ids of requests to clients
+	Cluster      ClusterConfig // of sessions with an Owner
 }
 
 // Engine is what the sessions of a server have in common. Safe for concurrent use.

@@ -40,7 +40,7 @@ func (s *Session) Snapshot() (at Snapshot, ok bool) {
 		}
 		info := s.m.Inspect(int32(i))
 		at.Streams = append(at.Streams, StreamSnapshot{
-			Number: st.n, Method: st.method, RequestID: st.requestID, State: info.State, Since: info.Since, Events: st.events, Bytes: st.bytes,
+			Number: st.n, Method: st.method, RequestID: st.requestID, State: info.State, Since: info.Since, Events: int(st.events), Bytes: st.bytes,
 		})
 	}
 	return at, true

@@ -20,6 +20,7 @@ type localLog struct {
 	// Only the sender whose turn it is uses these.
 	caught   uint64 // the last event that the store is known to have; 0: none of those that are kept here
 	hopeless bool   // the store can never have all events: it has lost some from before
+	timed    bool   // in a cluster: a timer is set to try the store again
 	tryAt    time.Time
 	wait     time.Duration
 
@@ -129,14 +130,14 @@ func (l *localLog) failed(err error, took time.Duration) {
 	l.wait = min(max(2*now, minStoreWait), maxStoreWait)
 }
 
-// missing are the events that the store is not known to have.
-func (l *localLog) missing() []eventstore.Event {
+// missing are the events that the store is not known to have, and whether the log is sealed.
+func (l *localLog) missing() (events []eventstore.Event, sealed bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.caught < l.from {
-		return l.tail
+		return l.tail, l.sealed
 	}
-	return l.tail[l.caught+1-l.from:]
+	return l.tail[l.caught+1-l.from:], l.sealed
 }
 
 // heal notes that the store has everything.

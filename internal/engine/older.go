@@ -65,13 +65,17 @@ func (c *Conn) writeOlder(o *orders) (done bool, err error) {
 // request waits for a response there. more: the connection may go on.
 func (c *Conn) readOlder(o *orders) (more bool, err error) {
 	p := &c.older[0]
-	n, state, err := c.readLog(p.log, p.pos)
+	n, state, err := c.s.readLog(p.log, p.pos, c.events[:])
 	lost := err == nil && n == 0 && state.First <= p.pos+1 || isLoss(err)
 	switch {
 	case lost && c.s.Over(): // it was dropped with its session
 		return false, nil
 	case errors.Is(err, eventstore.ErrFenced):
-		c.s.End(core.Moved, nil)
+		if c.s.regain() {
+			c.readsLater(errAway)
+		}
+		return false, nil
+	case !lost && c.readsLater(err):
 		return false, nil
 	case err != nil && !lost:
 		c.s.engine.Counters.StoreFailed.Add(1)

@@ -10,6 +10,7 @@ import (
 // pass is one step on its way: what it needs, and what is to be done when the lock is free again.
 type pass struct {
 	start *stream // of a Post
+	of    *stream // whose turn it is; of a message that has waited
 	cause error   // what the session ends with, if it does; nil: what the host says
 
 	started   bool
@@ -18,6 +19,7 @@ type pass struct {
 	record    *stream     // the message is to be appended there
 	seq       uint64
 	seal      bool
+	batch     []batched // what is appended with it
 
 	released []Message
 	yield    eventstore.Log // what was written of it may go, up to yieldTo
@@ -100,11 +102,15 @@ func (s *Session) obey(o *core.Out, msg *Message, p *pass) {
 	case core.Record:
 		p.record, p.seq, p.seal = s.streams[o.Index], o.Seq, o.Seal
 		p.record.last = o.Seq
+		p.record.naming(s.id, s.owner != nil)
 		if msg != nil && msg.ask != "" {
 			s.asked(msg.ask, p.record, o.Seq)
 		}
 		if o.Seal { // what is kept for a client that comes back needs nothing of the requests
 			p.record.requests, p.record.one[0] = nil, nil
+			if w := p.record.pending; w != nil { // nothing follows
+				w.quickUntil = 0
+			}
 		}
 	case core.Hold:
 		w := s.streams[o.Index].wait()
@@ -257,8 +263,14 @@ func (s *Session) end(p *pass) {
 		asked = p.ended
 	}
 	s.failAsks(nil, p.causeOf(s, asked))
-	if p.ended != core.Moved { // what the store has of it is another process's now
+	switch {
+	case p.ended != core.Moved && !s.outlives(p.ended):
 		s.engine.aside(s.dropSession)
+	case p.ended == core.Shutdown:
+		s.engine.aside(s.release)
+	case s.owner != nil: // what the store has of it is another process's now
+		s.owner.Record.Forget()
+		s.dropTail()
 	}
 	s.host.Ended(p.ended, p.causeOf(s, p.ended))
 }

@@ -27,6 +27,9 @@ func (s *Session) Post(out respond.Writer, post *Post) (c *Conn, started bool) {
 		in.Flags |= core.NoFlush
 	}
 	st := &stream{id: in.Stream, batch: post.Batch != nil, method: post.Request.method}
+	if s.owner != nil {
+		st.retain = post.Policy.Retain
+	}
 	if st.batch {
 		st.requests = post.Batch
 		in.Batch = make([]core.Request, len(post.Batch))

@@ -140,13 +140,17 @@ func (c *Conn) stored() uint64 {
 
 // read puts the next events of the log into the piece, and sends it when it is full. more: there may be others.
 func (c *Conn) read(src source, limit uint64, o *orders) (more bool, err error) {
-	n, state, err := c.readLog(src.log, c.pos)
+	n, state, err := c.s.readLog(src.log, c.pos, c.events[:])
 	if err == nil && n == 0 && state.First <= c.pos+1 { // it was appended, or there would be nothing to read
 		err = &eventstore.BehindError{Last: state.Last}
 	}
 	switch {
 	case errors.Is(err, eventstore.ErrFenced):
-		c.s.End(core.Moved, nil)
+		if c.s.regain() {
+			c.readsLater(errAway)
+		}
+		return false, nil
+	case c.readsLater(err):
 		return false, nil
 	case isLoss(err):
 		return c.loss(src, limit, err), nil
@@ -174,6 +178,7 @@ func (c *Conn) read(src source, limit uint64, o *orders) (more bool, err error) 
 		var name []byte
 		if local.names(e.Seq) {
 			name = appendEventID(id[:0], c.nameOf(c.stream), e.Seq)
+			c.lastID = e.Seq
 		}
 		c.piece = sse.AppendEvent(c.buffer(), name, e.Data)
 		if len(c.piece) >= c.most {
@@ -305,7 +310,16 @@ func (c *Conn) sent(err error) error {
 
 // written tells the machine how far the client was served. 0: an id may have reached the client.
 func (c *Conn) written(seq uint64) {
-	c.s.do(core.In{Op: core.Written, Conn: c.id, Stream: c.stream, Seq: seq})
+	var p pass
+	c.s.mu.Lock()
+	if c.owesID { // it has at most the id of an event
+		seq = min(seq, c.lastID)
+	}
+	if !c.owesID || seq > 0 {
+		c.s.step(&core.In{Op: core.Written, Conn: c.id, Stream: c.stream, Seq: seq}, &p)
+	}
+	c.s.mu.Unlock()
+	c.s.finish(&p)
 }
 
 // least is the first event with an id that the client of a request may have. 0: the primer's id is enough, or there is none.

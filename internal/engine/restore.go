@@ -25,7 +25,7 @@ type RestoredStream struct {
 // Restore makes a session that goes on from where another process left it, before anything else is called: in place of Init, and open. Nothing is
 // appended to the logs, and only those of streams that there is no room for are dropped. The session has been heard.
 func (s *Session) Restore(e *Engine, host Host, who Identity, from *Restored) {
-	s.engine, s.host, s.id, s.principal, s.created = e, host, who.ID, who.Principal, who.Created
+	s.engine, s.host, s.id, s.principal, s.created, s.owner = e, host, who.ID, who.Principal, who.Created, who.Owner
 	s.heard.Store(true)
 	streams := s.restoredStreams(from)
 	s.older = s.restoredOlder(from)
@@ -65,7 +65,7 @@ func (s *Session) restoredStreams(from *Restored) (streams []*stream) {
 		at, more := &from.Machine.Streams[i], &from.Streams[i]
 		st := &stream{
 			id: at.ID, n: more.Number, batch: more.RequestID == "", method: more.Method, requestID: more.RequestID, log: more.Log, last: at.Last,
-			stored: at.Last, events: int(at.Last), //nolint:gosec // far fewer
+			stored: at.Last, events: uint32(at.Last), //nolint:gosec // far fewer
 		}
 		if st.n == 0 {
 			st.n = next
@@ -74,6 +74,7 @@ func (s *Session) restoredStreams(from *Restored) (streams []*stream) {
 		if st.log == nil {
 			st.log = s.logOf(st)
 		}
+		st.begun = true
 		streams = append(streams, st)
 	}
 	return streams

@@ -18,16 +18,18 @@ type Session struct {
 	id, principal string
 	created       time.Time
 	heard         atomic.Bool // the client has sent something after initialize
+	lastConn      core.ConnID // guarded by mu; here it fits into a gap
+	owner         *Owner      // nil: there is no cluster
 
 	mu         sync.Mutex
 	ready      bool        // initialize was answered with a result
 	over       core.Reason // why it has ended; NoReason: it has not
+	stopped    bool        // Stop was called
+	lastStream uint32
 	m          core.Machine
 	outs       []core.Out // scratch
 	streams    []*stream  // by the machine's index
 	conns      []*Conn
-	lastConn   core.ConnID
-	lastStream uint32
 	timer      *time.Timer
 	armed      time.Duration // when it fires, in the session's life; 0: it does not
 	asks       map[string]*ask
@@ -42,11 +44,12 @@ type Identity struct {
 	ID        string // a secret
 	Principal string
 	Created   time.Time
+	Owner     *Owner // nil: there is no cluster
 }
 
 // Init makes a session, before anything else is called.
 func (s *Session) Init(e *Engine, host Host, who Identity) {
-	s.engine, s.host, s.id, s.principal, s.created = e, host, who.ID, who.Principal, who.Created
+	s.engine, s.host, s.id, s.principal, s.created, s.owner = e, host, who.ID, who.Principal, who.Created, who.Owner
 	own := NewStandalone()
 	s.m = core.New(&e.cfg.Machine, own, who.Created)
 	s.streams = []*stream{{id: own}}
@@ -87,6 +90,21 @@ func (s *Session) Polls() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.m.CanPoll()
+}
+
+// Moved reports whether another process owns the session, and it has ended here therefore.
+func (s *Session) Moved() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.over == core.Moved
+}
+
+// refusal returns why a connection is refused. To the machine every session that has ended is deleted.
+func (s *Session) refusal(why core.Reason) core.Reason {
+	if why == core.Deleted && s.Moved() {
+		return core.Moved
+	}
+	return why
 }
 
 // Over reports whether the session has ended.
@@ -168,7 +186,14 @@ func (s *Session) Drain(final bool) {
 }
 
 // Stop answers everything that runs with an error, and ends the session as soon as no connection reads.
-func (s *Session) Stop() { s.do(core.In{Op: core.Stop, Rand: spread()}) }
+func (s *Session) Stop() {
+	var p pass
+	s.mu.Lock()
+	s.stopped = true
+	s.step(&core.In{Op: core.Stop, Rand: spread()}, &p)
+	s.mu.Unlock()
+	s.finish(&p)
+}
 
 // do takes one step and does what it asks for. It returns why the machine refused, if it did.
 func (s *Session) do(in core.In) core.Reason {

@@ -18,9 +18,10 @@ var (
 	errDropped    = errors.New("the stream was dropped meanwhile")
 )
 
-// record keeps an event in the store, or where that fails in memory, and returns the log that has it. It is called without the lock, by the
-// sender whose turn it is. eventstore.ErrFull: neither has room. eventstore.ErrFenced. errDropped.
-func (s *Session) record(st *stream, seq uint64, data []byte, seal, urgent bool) (eventstore.Log, error) {
+// record keeps events in the store, or where that fails in memory, and returns the log that has them. Without events it makes sure that the store
+// knows the stream. It is called without the lock, by the sender whose turn it is. eventstore.ErrFull: neither has room. eventstore.ErrFenced.
+// errDropped. errAway: the store does not answer, and mayWait is false, so nothing was tried again; call it again where it may wait.
+func (s *Session) record(st *stream, first uint64, events [][]byte, seal, urgent, mayWait bool) (eventstore.Log, error) {
 	log := st.log // only the appender sets it
 	if log == nil {
 		log = s.logOf(st)
@@ -28,20 +29,26 @@ func (s *Session) record(st *stream, seq uint64, data []byte, seal, urgent bool)
 	local, _ := log.(*localLog)
 	if local == nil {
 		began := s.engine.clock()
-		err := s.appendTo(log, seq, data, seal, urgent)
+		err := s.appendTo(log, first, events, seal, urgent)
+		if s.owner != nil && isAway(err, seal) && s.engine.cfg.Cluster.Outage > 0 {
+			if !mayWait {
+				return log, errAway
+			}
+			err = s.appendAgain(st, log, first, events, seal, urgent)
+		}
 		switch {
 		case err == nil, errors.Is(err, eventstore.ErrFenced), errors.Is(err, eventstore.ErrFull) && !seal:
 			return log, err
-		case errors.Is(err, eventstore.ErrGone) && s.isDropped(st):
+		case errors.Is(err, eventstore.ErrGone) && s.isDropped(st), errors.Is(err, errDropped):
 			return log, errDropped
 		}
-		local = &localLog{base: log, from: seq}
+		local = &localLog{base: log, from: first}
 		s.storeFailed(st, local, err, s.engine.clock().Sub(began))
 	} else if local.due() {
 		began := s.engine.clock()
 		err := s.catchUp(local)
 		if err == nil {
-			err = s.appendTo(local.base, seq, data, seal, urgent)
+			err = s.appendTo(local.base, first, events, seal, urgent)
 			if errors.Is(err, eventstore.ErrFull) && !seal {
 				return local, err
 			}
@@ -59,33 +66,32 @@ func (s *Session) record(st *stream, seq uint64, data []byte, seal, urgent bool)
 			s.storeFailed(st, local, err, s.engine.clock().Sub(began))
 		}
 	}
-	return local, local.Append(context.Background(), seq, [][]byte{data}, seal)
+	return local, local.Append(context.Background(), first, events, seal)
 }
 
 // logOf asks the store for the log of a stream.
 func (s *Session) logOf(st *stream) (log eventstore.Log) {
 	key := s.logKey(st)
 	defer s.recovered("eventstore.Store.Log", func() { log = &lateLog{store: s.engine.cfg.Store, key: key} })
-	return s.engine.cfg.Store.Log(key)
+	log = s.engine.cfg.Store.Log(key)
+	if s.owner != nil {
+		log = &ownLog{s: s, st: st, base: log, tail: s.engine.cfg.Cluster.Tail.Log(key)}
+	}
+	return log
 }
 
 // batches has batches of one event.
 var batches = sync.Pool{New: func() any { return new([1][]byte) }}
 
 // appendTo calls the store. If it panics it has failed: otherwise the next sender on this stream would wait for its turn for ever.
-func (s *Session) appendTo(log eventstore.Log, seq uint64, data []byte, seal, urgent bool) (err error) {
+func (s *Session) appendTo(log eventstore.Log, first uint64, events [][]byte, seal, urgent bool) (err error) {
 	ctx, cancel := s.engine.deadline()
 	defer cancel()
 	if urgent {
 		ctx = eventstore.ContextWithUrgency(ctx)
 	}
 	defer s.recovered("eventstore.Log.Append", func() { err = errStorePanic })
-	batch := batches.Get().(*[1][]byte) //nolint:forcetypeassert // the pool holds nothing else
-	batch[0] = data
-	err = log.Append(ctx, seq, batch[:], seal)
-	batch[0] = nil
-	batches.Put(batch) // not after a panic: who knows what still uses it
-	return err
+	return log.Append(ctx, first, events, seal)
 }
 
 // clock is the time, where operations of the store may take any.
@@ -99,14 +105,22 @@ func (e *Engine) clock() (now time.Time) {
 // catchUp gives the store what it has missed.
 func (s *Session) catchUp(l *localLog) error {
 	began := time.Now()
-	for _, e := range l.missing() {
+	missing, sealed := l.missing()
+	for len(missing) > 0 {
 		if time.Since(began) > maxCatchUp {
 			return errCatchingUp
 		}
-		if err := s.appendTo(l.base, e.Seq, e.Data, false, false); err != nil {
+		events := make([][]byte, 0, min(len(missing), maxBatch))
+		for _, e := range missing[:cap(events)] {
+			events = append(events, e.Data)
+		}
+		n := fitting(events)
+		events = events[:n]
+		if err := s.appendTo(l.base, missing[0].Seq, events, sealed && n == len(missing), false); err != nil {
 			return err
 		}
-		l.caught = e.Seq
+		l.caught = missing[n-1].Seq
+		missing = missing[n:]
 	}
 	return nil
 }
@@ -121,6 +135,9 @@ func (s *Session) storeFailed(st *stream, l *localLog, err error, took time.Dura
 		s.host.Report(Event{Kind: StoreFailed, Err: err})
 	}
 	l.failed(err, took)
+	if s.owner != nil && !l.hopeless {
+		s.healLater(st, l)
+	}
 }
 
 // isLoss reports whether a store says with err that it does not have what it was given. ErrGone says so of a log that was not dropped.
@@ -152,11 +169,11 @@ func (s *Session) lostData(st *stream, next uint64, err error) {
 const maxReadBytes = 1 << 20
 
 // readLog calls the store. One that panics has failed.
-func (c *Conn) readLog(log eventstore.Log, after uint64) (n int, state eventstore.State, err error) {
-	ctx, cancel := c.s.engine.deadline()
+func (s *Session) readLog(log eventstore.Log, after uint64, buf []eventstore.Event) (n int, state eventstore.State, err error) {
+	ctx, cancel := s.engine.deadline()
 	defer cancel()
-	defer c.s.recovered("eventstore.Log.Read", func() { n, err = 0, errStorePanic })
-	return log.Read(ctx, after, c.events[:], maxReadBytes)
+	defer s.recovered("eventstore.Log.Read", func() { n, err = 0, errStorePanic })
+	return log.Read(ctx, after, buf, maxReadBytes)
 }
 
 // short asks the store whether it is short of room for what was written.
@@ -189,18 +206,35 @@ func (s *Session) dropLog(log eventstore.Log) {
 	}
 }
 
-// dropSession forgets what the store has of the session.
+// dropSession forgets what the store has of the session, and in a cluster its record.
 func (s *Session) dropSession() {
+	var err error
 	ctx, cancel := s.engine.deadline()
 	defer cancel()
 	defer s.recovered("eventstore.Store.DropSession", func() { s.engine.Counters.StoreFailed.Add(1) })
-	if err := s.engine.cfg.Store.DropSession(ctx, s.id); err != nil {
+	if s.owner != nil {
+		s.dropTail()
+		err = s.owner.Record.End()
+	} else {
+		err = s.engine.cfg.Store.DropSession(ctx, s.id)
+	}
+	if err != nil {
 		s.engine.Counters.StoreFailed.Add(1)
 	}
 }
 
+// dropTail forgets what this process keeps of the session beside the store.
+func (s *Session) dropTail() {
+	_ = s.engine.cfg.Cluster.Tail.DropSession(context.Background(), s.owner.Key) // it never waits
+}
+
 func (s *Session) logKey(st *stream) eventstore.Key {
-	return eventstore.Key{
-		Session: s.id, Stream: StreamName(s.id, st.id), Backlog: st.n == 0, Principal: s.principal,
+	name, about := st.naming(s.id, s.owner != nil)
+	key := eventstore.Key{
+		Session: s.id, Stream: name, Backlog: st.n == 0, Principal: s.principal,
 	}
+	if s.owner != nil { // the engine must not learn who the session belongs to
+		key.Session, key.Principal, key.Fence, key.About = s.owner.Key, "", s.owner.Fence, about
+	}
+	return key
 }

@@ -15,6 +15,7 @@ var importPaths = map[string]string{
 	"rejoin":      module,
 	"rejointest":  module + "/rejointest",
 	"eventstore":  module + "/eventstore",
+	"cluster":     module + "/cluster",
 	"client":      module + "/client",
 	"stdadapter":  module + "/adapters/stdlib",
 	"chiadapter":  module + "/adapters/chi",

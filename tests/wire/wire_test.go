@@ -41,6 +41,7 @@ var rowTables = []struct {
 	{"tasks", taskRows},
 	{"fields that came twice", joinedRows},
 	{"bounds", boundRows},
+	{"a cluster", clusterRows},
 }
 
 // refusedWith has the messages of all refusals that rows have seen.

@@ -21,7 +21,8 @@ type answer struct {
 
 // admin answers questions about its process. It has a listener of its own, so the subject does not serve them.
 type admin struct {
-	gate *subject.Gate
+	gate   *subject.Gate
+	engine *subject.Engine
 
 	mu     sync.Mutex // one question at a time, so that the two counts are complete
 	writes int64      // of the answers; they are subtracted from samples
@@ -66,6 +67,7 @@ func (a *admin) reply(c net.Conn, q question, reply answer) bool {
 		}
 		s.Writes -= a.writes
 		s.Sent -= a.sent
+		s.Trips, s.Appends = a.engine.Calls()
 		reply.Sample = s
 	default:
 		reply.Error = "no such question: " + q.Do

@@ -54,12 +54,12 @@ func serve(find func(name string) (subject.Subject, bool), args []string) error 
 	if !ok {
 		return fmt.Errorf("no subject is named %q", *name)
 	}
-	gate := subject.NewGate()
-	handler, err := s.New(subject.Options{StoreBytes: *storeBytes, Gate: gate})
+	served, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		return err
 	}
-	served, err := net.Listen("tcp", "127.0.0.1:0")
+	gate, engine := subject.NewGate(), &subject.Engine{}
+	handler, err := s.New(subject.Options{StoreBytes: *storeBytes, Gate: gate, Self: "http://" + served.Addr().String(), Engine: engine})
 	if err != nil {
 		return err
 	}
@@ -69,7 +69,7 @@ func serve(find func(name string) (subject.Subject, bool), args []string) error 
 	}
 	failed := make(chan error, 3)
 	go func() { failed <- http.Serve(served, handler) }()
-	go func() { failed <- (&admin{gate: gate}).serve(asked) }()
+	go func() { failed <- (&admin{gate: gate, engine: engine}).serve(asked) }()
 	go func() {
 		_, err := io.Copy(io.Discard, os.Stdin)
 		failed <- err

@@ -25,4 +25,6 @@ type Sample struct {
 	Goroutines int           `json:"goroutines"`
 	Writes     int64         `json:"writes"` // system calls like write(2)
 	Sent       int64         `json:"sent"`   // bytes written
+	Trips      int64         `json:"trips"`  // calls of the engine of its cluster, without those for the lease
+	Appends    int64         `json:"appends"`
 }

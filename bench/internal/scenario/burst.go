@@ -14,6 +14,15 @@ import (
 // manyBytes is the size of a store in which nothing is evicted. The default limits of the libraries are too low for these scenarios.
 const manyBytes = 1 << 30
 
+var burstMetrics = []results.Metric{
+	{Key: "events/s", Title: "events/s"},
+	{Key: "cpu", Title: "CPU µs/event", Less: true},
+	{Key: "bytes", Title: "B/event", Less: true, Plain: true},
+	{Key: "writes", Title: "writes/event", Less: true},
+	{Key: "allocs", Title: "allocs/event", Less: true},
+	{Key: "lost", Title: "lost", Less: true, Plain: true},
+}
+
 // bursts measures calls that send many notifications as fast as they can.
 func bursts() []Scenario {
 	var all []Scenario
@@ -24,14 +33,7 @@ func bursts() []Scenario {
 			Text: fmt.Sprintf("A tool sends 10,000 progress notifications, one after the other, as fast as it can; %s at once, each in its own session over its own connection, "+
 				"which reads them as fast as they come. Server and load have a CPU each. Event stores have room for all events (1 GiB). "+
 				"`lost` counts notifications that were sent and that no client received.", plural(streams, "call")),
-			Metrics: []results.Metric{
-				{Key: "events/s", Title: "events/s"},
-				{Key: "cpu", Title: "CPU µs/event", Less: true},
-				{Key: "bytes", Title: "B/event", Less: true, Plain: true},
-				{Key: "writes", Title: "writes/event", Less: true},
-				{Key: "allocs", Title: "allocs/event", Less: true},
-				{Key: "lost", Title: "lost", Less: true, Plain: true},
-			},
+			Metrics:  burstMetrics,
 			Subjects: []string{"bare-sse-store", "gosdk-sse", "gosdk-sse-store", "mcpgo-sse", "mcpgo-sse-store", "rejoin-sse", "rejoin-gosdk-sse", "rejoin-mcpgo-sse"},
 			Base:     storing,
 			Rounds:   3,
@@ -75,6 +77,7 @@ type burstJob struct {
 	target
 
 	Streams, Events, Repeat int
+	Engine                  bool // the calls of the cluster's engine are values too
 }
 
 var _ = proc.Work(func(ctx context.Context, j burstJob) (map[string]float64, error) { return j.run(ctx) })
@@ -112,9 +115,13 @@ func (j burstJob) run(ctx context.Context) (map[string]float64, error) {
 	}
 	sent := float64(j.Streams * j.Events * j.Repeat)
 	v := perUnit(before, after, sent)
-	return map[string]float64{
+	values := map[string]float64{
 		"events/s": float64(got) / took.Seconds(), "cpu": v.cpu, "bytes": v.sent, "writes": v.writes, "allocs": v.allocs, "lost": sent - float64(got),
-	}, nil
+	}
+	if j.Engine {
+		values["trips"], values["appends"] = v.trips, v.appends
+	}
+	return values, nil
 }
 
 // burst makes one call in each session, all at once. It returns the time from the first request to the last answer, and how many
@@ -145,7 +152,7 @@ func (j burstJob) burst(ctx context.Context, sessions []string, events int) (too
 }
 
 // used is the cost of one unit of work. cpu is in microseconds, sent in bytes.
-type used struct{ cpu, allocs, writes, sent float64 }
+type used struct{ cpu, allocs, writes, sent, trips, appends float64 }
 
 func perUnit(before, after proc.Sample, n float64) used {
 	return used{
@@ -153,5 +160,7 @@ func perUnit(before, after proc.Sample, n float64) used {
 		allocs: float64(after.Mallocs-before.Mallocs) / n,
 		writes: float64(after.Writes-before.Writes) / n,
 		sent:   float64(after.Sent-before.Sent) / n,
+
+		trips: float64(after.Trips-before.Trips) / n, appends: float64(after.Appends-before.Appends) / n,
 	}
 }

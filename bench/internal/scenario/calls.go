@@ -69,13 +69,15 @@ func calls() []Scenario {
 }
 
 func runCalls(ctx context.Context, env *Env, name string, server, client int) (map[string]float64, error) {
-	return withServer(ctx, proc.Spec{Subject: name, CPU: server}, client, func(t target) callsJob {
-		s, _ := subject.Find(name)
-		return callsJob{
-			target: t, Clients: 16, Modern: s.Modern, Tasks: s.Tasks,
-			Warm: Pick(env, 150*time.Millisecond, 10*time.Millisecond), Count: Pick(env, 500*time.Millisecond, 30*time.Millisecond),
-		}
-	})
+	return withServer(ctx, proc.Spec{Subject: name, CPU: server}, client, func(t target) callsJob { return newCalls(env, name, t) })
+}
+
+func newCalls(env *Env, name string, t target) callsJob {
+	s, _ := subject.Find(name)
+	return callsJob{
+		target: t, Clients: 16, Modern: s.Modern, Tasks: s.Tasks,
+		Warm: Pick(env, 150*time.Millisecond, 10*time.Millisecond), Count: Pick(env, 500*time.Millisecond, 30*time.Millisecond),
+	}
 }
 
 type callsJob struct {
@@ -84,6 +86,7 @@ type callsJob struct {
 	Clients       int
 	Warm, Count   time.Duration
 	Modern, Tasks bool // as in subject.Subject
+	Engine        bool // the calls of the cluster's engine are a value too
 }
 
 var _ = proc.Work(func(ctx context.Context, j callsJob) (map[string]float64, error) { return j.run(ctx) })
@@ -123,11 +126,15 @@ func (j callsJob) run(ctx context.Context) (map[string]float64, error) {
 	n := float64(len(times))
 	v := perUnit(before, after, n)
 	slices.Sort(times)
-	return map[string]float64{
+	values := map[string]float64{
 		"calls/s": n / took.Seconds(), "p50": micros(quantile(times, 0.5)), "p99": micros(quantile(times, 0.99)),
 		"cpu":    v.cpu / 100, // from µs/call
 		"allocs": v.allocs, "alloc bytes": float64(after.Bytes-before.Bytes) / n, "writes": v.writes, "sent": v.sent,
-	}, nil
+	}
+	if j.Engine {
+		values["trips"] = v.trips
+	}
+	return values, nil
 }
 
 // callAll lets all callers make calls until d is over, at least one each. It returns the time until the last answer, and the time of each

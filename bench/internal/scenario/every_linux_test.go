@@ -34,6 +34,10 @@ var quickly = map[string][]string{
 	"parked-polls":  {"rejoin-sse"},
 	"tasks-polled":  {"rejoin-gosdk-modern-tasks"},
 	"append":        {ownStore},
+
+	"cluster-calls":   {"rejoin-cluster-json", "rejoin-cluster-500-json", "rejoin-cluster-sse", "rejoin-cluster-500-sse"},
+	"cluster-burst-1": {"rejoin-cluster-sse", "rejoin-cluster-0-sse", "rejoin-cluster-500-sse"},
+	"cluster-burst-8": {"rejoin-cluster-500-sse"},
 }
 
 // counted has values of rejoin's own subjects that are the same on every machine: a session needs no goroutine, a parked call one, a request
@@ -50,6 +54,33 @@ var counted = map[string]map[string]float64{
 	"append":        {"allocs": 0},
 	"burst-1":       {"lost": 0},
 	"burst-8":       {"lost": 0},
+
+	"cluster-burst-1": {"lost": 0},
+	"cluster-burst-8": {"lost": 0},
+}
+
+// engineCallsOf has the calls of a cluster's engine that a call of a tool takes, whatever the engine is: a quick JSON answer none, a stored answer the
+// one that records it.
+var engineCallsOf = map[string]float64{
+	"rejoin-json": 0, "rejoin-cluster-json": 0, "rejoin-cluster-500-json": 0,
+	"rejoin-sse": 0, "rejoin-cluster-sse": 1, "rejoin-cluster-500-sse": 1,
+}
+
+// fewEngineCalls checks how often a cluster's engine was called.
+func fewEngineCalls(t *testing.T, scenario, name string, value func(key string) float64) {
+	t.Helper()
+	if scenario == "cluster-calls" {
+		want, ok := engineCallsOf[name]
+		require.True(t, ok, name)
+		if want == 0 {
+			require.Zero(t, value("trips"), name)
+		}
+		require.InDelta(t, want, value("trips"), 0.4, "%s: a stream that is begun before its answer is there takes one more", name)
+	}
+	if strings.HasPrefix(scenario, "cluster-burst-") && name == "rejoin-cluster-500-sse" {
+		require.Positive(t, value("appends"), name)
+		require.Less(t, value("appends"), 0.1, "%s: many notifications are appended at once", name)
+	}
 }
 
 // positive are metrics that must be above 0 for every subject.
@@ -87,6 +118,7 @@ func TestEveryScenarioRuns(t *testing.T) {
 						require.Zero(t, v.Median, "%s lost some", row.Subject)
 					}
 				}
+				fewEngineCalls(t, s.ID, row.Subject, func(key string) float64 { return row.Values[key].Median })
 				if strings.HasPrefix(s.ID, "replay-1") {
 					require.GreaterOrEqual(t, row.Values["all"].Median, row.Values["first"].Median, row.Subject)
 					require.Greater(t, row.Values["bytes"].Median, 100.0, row.Subject)

@@ -32,13 +32,17 @@ func newRejoin(mode rejoin.Mode, app func(Options) rejoin.App) func(Options) (ht
 
 // rejoinServer has the defaults, except for limits that the peers do not have and that the scenarios exceed.
 func rejoinServer(mode rejoin.Mode, app rejoin.App, o Options) (*rejoin.Server, error) {
-	cfg := rejoin.Config{
-		Policy: rejoin.Policy{Mode: mode}, MaxSessions: -1, MaxConcurrent: -1, Tasks: rejoin.Tasks{Max: -1}, Logger: discardLogger(),
-	}
+	cfg := rejoinConfig(mode)
 	if o.StoreBytes > 0 {
 		cfg.Store = eventstore.NewMemory(eventstore.MemoryConfig{SessionBytes: o.StoreBytes, TotalBytes: o.StoreBytes})
 	}
 	return rejoin.NewServer(app, cfg)
+}
+
+func rejoinConfig(mode rejoin.Mode) rejoin.Config {
+	return rejoin.Config{
+		Policy: rejoin.Policy{Mode: mode}, MaxSessions: -1, MaxConcurrent: -1, Tasks: rejoin.Tasks{Max: -1}, Logger: discardLogger(),
+	}
 }
 
 func newRejoinChi(o Options) (http.Handler, error) {

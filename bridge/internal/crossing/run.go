@@ -46,7 +46,7 @@ type scenario struct {
 	operation string
 	handlers  *Handlers
 	app       rejoin.App
-	tracker   *tracker
+	tracker   *Tracker
 	srv       *rejoin.Server
 }
 
@@ -76,7 +76,7 @@ func (s *scenario) cleanUp() {
 
 // round runs n sessions, and checks that nothing is left of them.
 func (s *scenario) round(n int) {
-	s.tracker = &tracker{}
+	s.tracker = &Tracker{}
 	if s.srv != nil {
 		s.srv.Close()
 	}
@@ -100,10 +100,10 @@ func (s *scenario) round(n int) {
 		}
 	}
 	<-time.After(time.Hour) // a stopped timer keeps its function until its time has come
-	if sessions, calls, notes, requests := s.tracker.remaining(); sessions+calls+notes+requests > 0 {
+	if sessions, calls, notes, requests := s.tracker.Remaining(); sessions+calls+notes+requests > 0 {
 		s.t.Errorf("of %d sessions %d are left, %d calls, %d notifications and %d modern requests", n, sessions, calls, notes, requests)
 	}
-	*s.tracker = tracker{} // weak pointers are objects too
+	*s.tracker = Tracker{} // weak pointers are objects too
 }
 
 func (s *scenario) serve() {
@@ -112,7 +112,7 @@ func (s *scenario) serve() {
 		cfg.Eras, cfg.Tasks.TTL = rejoin.EraModern, taskTTL
 		cfg.Policy = rejoin.Policy{TaskAfter: taskAfter, AbandonAfter: abandon, MaxRuntime: maxRuntime}
 	}
-	srv, err := rejoin.NewServer(&trackedApp{s.app, s.tracker}, cfg)
+	srv, err := rejoin.NewServer(s.tracker.App(s.app), cfg)
 	if err != nil {
 		s.t.Fatal(err)
 	}

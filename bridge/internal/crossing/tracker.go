@@ -10,8 +10,8 @@ import (
 	"github.com/rejoin-mcp/rejoin"
 )
 
-// tracker has weak pointers to all sessions, calls, notifications and modern requests. Nothing may keep them.
-type tracker struct {
+// Tracker has weak pointers to all sessions, calls, notifications and modern requests. Nothing may keep them.
+type Tracker struct {
 	mu       sync.Mutex
 	sessions []weak.Pointer[rejoin.Session]
 	calls    []weak.Pointer[rejoin.Call]
@@ -20,7 +20,7 @@ type tracker struct {
 	handles  []weak.Pointer[rejoin.Handle]
 }
 
-func track[T any](t *tracker, all *[]weak.Pointer[T], v *T) {
+func track[T any](t *Tracker, all *[]weak.Pointer[T], v *T) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	*all = append(*all, weak.Make(v))
@@ -35,8 +35,11 @@ func alive[T any](all []weak.Pointer[T]) (n int) {
 	return n
 }
 
-// remaining counts those that are left after garbage collections.
-func (t *tracker) remaining() (sessions, calls, notes, requests int) {
+// App returns an app that tracks all that app gets.
+func (t *Tracker) App(app rejoin.App) rejoin.ModernApp { return &trackedApp{app, t} }
+
+// Remaining counts those that are left after garbage collections. Call it in a bubble.
+func (t *Tracker) Remaining() (sessions, calls, notes, requests int) {
 	for range 10 { // pools need two collections, and what a cleanup releases needs another one
 		runtime.GC()
 		synctest.Wait()
@@ -51,7 +54,7 @@ func (t *tracker) remaining() (sessions, calls, notes, requests int) {
 // trackedApp tracks all that its app gets.
 type trackedApp struct {
 	rejoin.App
-	tracker *tracker
+	tracker *Tracker
 }
 
 // Modern implements rejoin.ModernApp. It is nil if the app has none.
@@ -79,7 +82,7 @@ func (a *trackedApp) Open(r *http.Request, s *rejoin.Session, state []byte) (rej
 
 type trackedSession struct {
 	rejoin.AppSession
-	tracker *tracker
+	tracker *Tracker
 }
 
 func (s *trackedSession) Request(c *rejoin.Call) {

@@ -14,8 +14,8 @@ import (
 //	200 sse primer@0 1:progress retry closed
 //	200 sse primer@1 2:result closed
 //
-// The first word is the status. An event is its sequence ("-" without an id) and the summary of its message; primer@1 is a primer whose
-// position is 1. The last word says how the connection ended: closed (a stream that ended cleanly), answered (not a stream), cut (by the
+// The first word is the status. An event is its sequence ("-" without an id, "1~" if its id has position 1 and a nonce) and the summary of its
+// message; primer@1 is a primer whose position is 1. The last word says how the connection ended: closed (a stream that ended cleanly), answered (not a stream), cut (by the
 // test), broken, or open: it has not ended. A connection that was sent no head yet is only "open".
 func Summaries(call *rejointest.Call) []string {
 	var lines []string
@@ -98,6 +98,8 @@ func EventsSummary(body string) string {
 			words = append(words, "primer@"+parts[1])
 		case message && named && data != "" && !retry && parts[2] == "":
 			words = append(words, parts[1]+":"+MessageSummary(data))
+		case message && named && data != "" && !retry:
+			words = append(words, parts[1]+"~:"+MessageSummary(data))
 		case message && !named && !retry:
 			words = append(words, "-:"+MessageSummary(data))
 		case !named && !some && retry:

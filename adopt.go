@@ -1,0 +1,390 @@
+package rejoin
+
+import (
+	"context"
+	"crypto/hmac"
+	"encoding/json"
+	"errors"
+	"math/rand/v2"
+	"net/http"
+	"time"
+	"unique"
+
+	"github.com/rejoin-mcp/rejoin/cluster"
+	"github.com/rejoin-mcp/rejoin/core"
+	"github.com/rejoin-mcp/rejoin/internal/door"
+	"github.com/rejoin-mcp/rejoin/internal/engine"
+	"github.com/rejoin-mcp/rejoin/internal/member"
+	"github.com/rejoin-mcp/rejoin/internal/respond"
+	"github.com/rejoin-mcp/rejoin/internal/sse"
+)
+
+// aboutSession is what a record has of a session, besides what the app saved: cluster.Record.About in recordFormat. It never changes. A process that
+// finds members that it does not know ignores them.
+type aboutSession struct {
+	Ref          SessionRef      `json:"ref"`
+	Version      string          `json:"version"`
+	Polls        bool            `json:"polls,omitempty"`
+	Principal    string          `json:"principal"` // its hash
+	Client       json.RawMessage `json:"client,omitempty"`
+	Capabilities json.RawMessage `json:"capabilities,omitempty"`
+	Created      time.Time       `json:"created"`
+}
+
+// recordConfig is what is needed for the record of a session that this process is to own.
+func (n *node) recordConfig(s *Session, key string, epoch uint64) member.RecordConfig {
+	return member.RecordConfig{
+		Directory: n.Directory, Owner: n.member.Me(), Key: key, Epoch: epoch, TTL: n.ttl, Timeout: n.srv.cfg.StoreTimeout,
+		State: s.SavedState, Term: n.member.Term, Moved: func() { s.end(core.Moved) }, Host: n,
+	}
+}
+
+// recordSession writes the record of a session whose initialize was answered. The client must not get the session id before that.
+func (s *Session) recordSession(version string, polls bool) error {
+	description := s.description.Value()
+	about, err := json.Marshal(&aboutSession{
+		Ref: s.ref, Version: version, Polls: polls, Principal: principalHash(s.ID(), s.Principal()), Client: json.RawMessage(description.client),
+		Capabilities: json.RawMessage(description.capabilities), Created: s.engine.Created().Round(0),
+	})
+	if err != nil {
+		return err
+	}
+	return s.record.Create(recordFormat, about)
+}
+
+// saveState returns when the directory has what the app has saved since Record.Changes returned that number, or with the error that the client gets in
+// place of a result.
+func (s *Session) saveState(since uint64) *Error {
+	if err := s.record.Save(since); err != nil {
+		s.srv.logDirectory(s, "the state of a session could not be saved, so a call has failed", err)
+		return failure(core.StoreFailed)
+	}
+	return nil
+}
+
+// owner is what the engine needs to know of the session's record.
+func (s *Session) owner() *engine.Owner {
+	return &engine.Owner{Key: s.record.Key, Fence: s.record.Fence, Record: s.record}
+}
+
+// search is the search for a session in the directory, and its adoption if its owner is dead. All requests for the session wait for it.
+type search struct {
+	done      chan struct{}
+	session   *Session // nil: it was not adopted
+	refusal   *refusal // why
+	principal string   // the hash that the record has; "": there is no record
+	again     bool     // it was begun by another user's request, which adopts nothing
+}
+
+// adoptionTime limits how long App.Open may take to open an adopted session.
+const adoptionTime = 5 * time.Second
+
+// maxFailedAdoptions is how often the app may fail to open an adopted session before the session is ended.
+const maxFailedAdoptions = 3
+
+// locate finds a session that this process does not have. It adopts the session if its owner is dead.
+func (n *node) locate(r *http.Request, id string) (*Session, *refusal) {
+	key := n.key(id)
+	for {
+		switch {
+		case n.srv.has(id):
+			if s := n.srv.findSession(id, r); s != nil { // adopted just now
+				return s, nil
+			}
+			return nil, &refuseUnknownSession // of another principal
+		case !isSessionID(id):
+			return nil, &refuseUnknownSession
+		case n.hasEnded(key) && !n.Stopped(): // sessions that end with the process go on in another
+			return nil, &refuseUnknownSession
+		case n.srv.engine.Draining(), !n.member.Serves(r.Context()): // this process takes no session over any more, or not now
+			n.srv.stats.away.Add(1)
+			return nil, &refuseAway
+		}
+		found, mine := n.beginSearch(key)
+		if mine {
+			n.search(r, id, key, found)
+			return found.session, found.refusal
+		}
+		if !n.await(r, found) {
+			return nil, &refuseAway
+		}
+		switch {
+		case found.again || found.session != nil: // then it is here
+		case found.principal != "" && !n.isPrincipal(r, id, found.principal):
+			return nil, &refuseUnknownSession
+		default:
+			return nil, found.refusal
+		}
+	}
+}
+
+// beginSearch returns the search for a session that runs, or begins one, which is the caller's then.
+func (n *node) beginSearch(key string) (found *search, mine bool) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if found = n.searches[key]; found != nil {
+		return found, false
+	}
+	found = &search{done: make(chan struct{}), refusal: &refuseAway}
+	n.searches[key] = found
+	return found, true
+}
+
+// await waits for a search that another request has begun. No request waits for longer than a lease.
+func (n *node) await(r *http.Request, found *search) bool {
+	timer := time.NewTimer(n.Lease)
+	defer timer.Stop()
+	select {
+	case <-found.done:
+		return true
+	case <-timer.C:
+	case <-r.Context().Done():
+	}
+	return false
+}
+
+// search searches for a session, and fills found.
+func (n *node) search(r *http.Request, id, key string, found *search) {
+	defer func() { // also if code of the user ends this goroutine
+		n.mu.Lock()
+		delete(n.searches, key)
+		n.mu.Unlock()
+		close(found.done)
+	}()
+	ctx, cancel := n.deadline(context.WithoutCancel(r.Context())) // others wait for it too
+	defer cancel()
+	record, err := n.member.Find(ctx, key)
+	switch {
+	case errors.Is(err, cluster.ErrUnknown), errors.Is(err, cluster.ErrEnded):
+		found.refusal = &refuseUnknownSession
+		return
+	case err != nil:
+		n.srv.stats.away.Add(1)
+		return
+	case record.Format != recordFormat:
+		n.srv.warnOnce(warnFormat, "rejoin: the record of a session was written by another version of rejoin, so this process does not adopt it",
+			"format", record.Format)
+		return
+	}
+	var about aboutSession
+	if err := json.Unmarshal(record.About, &about); err != nil {
+		n.srv.log.Error("rejoin: the record of a session cannot be read", "error", err)
+		return
+	}
+	found.principal = about.Principal
+	// A record of this process whose session it does not have: an adoption that the engine has forgotten, or one that failed half-way.
+	mine := record.Fence.Incarnation == n.process.Incarnation
+	owner := cluster.Member{Process: cluster.Process{Incarnation: record.Fence.Incarnation, Self: record.Self}, Generation: record.Generation}
+	switch {
+	case !n.isPrincipal(r, id, about.Principal):
+		found.refusal, found.again = &refuseUnknownSession, true
+	case n.hasEnded(key): // meanwhile
+		found.refusal = &refuseUnknownSession
+	case !mine && !record.Released && !n.member.Gone(ctx, owner):
+		n.srv.stats.elsewhere.Add(1)
+		found.refusal = &refuseElsewhere
+	case !n.beginAdoption():
+		found.refusal = &refuseFull
+	default:
+		defer n.adopting.Add(-1)
+		found.session, found.refusal = n.take(r, id, record, &about)
+	}
+}
+
+// isPrincipal reports whether the user who sent a request is the one whose hash a record has.
+func (n *node) isPrincipal(r *http.Request, id, hash string) bool {
+	return hmac.Equal([]byte(hash), []byte(principalHash(id, n.srv.principal(r))))
+}
+
+// beginAdoption reports whether there is room for one more session. Adopted sessions may exceed MaxSessions by half: their clients cannot go
+// anywhere else.
+func (n *node) beginAdoption() bool {
+	limit := n.srv.cfg.MaxSessions
+	if n.adopting.Add(1); limit > 0 && n.srv.countSessions()+int(n.adopting.Load()) > limit+limit/2 {
+		n.adopting.Add(-1)
+		return false
+	}
+	return true
+}
+
+// noteEnded remembers a session that has ended in this process until the directory knows. Else the next request would find the record of a session
+// that this process owns and has not got, and bring the session back.
+func (n *node) noteEnded(r *member.Record) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if r.Unsettled() {
+		n.ended[r.Key] = struct{}{}
+	}
+}
+
+// Settled implements member.RecordHost.
+func (n *node) Settled(key string) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	delete(n.ended, key)
+}
+
+// Stopped implements member.RecordHost.
+func (n *node) Stopped() bool { return n.stopped.Load() }
+
+func (n *node) hasEnded(key string) bool {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	_, ended := n.ended[key]
+	return ended
+}
+
+// take takes a session from its last owner and opens it here.
+func (n *node) take(r *http.Request, id string, record *cluster.Record, about *aboutSession) (*Session, *refusal) {
+	ctx, cancel := n.deadline(context.WithoutCancel(r.Context()))
+	defer cancel()
+	var streams []cluster.Stream
+	term, from := n.member.Term(), record.Fence
+	err := member.Safely(func() (err error) {
+		record, streams, err = n.Directory.Adopt(ctx, record.Session, record.Fence, n.member.Me(), n.ttl)
+		return err
+	})
+	switch {
+	case errors.Is(err, cluster.ErrEnded):
+		return nil, &refuseUnknownSession
+	case err != nil: // another process was faster, or the engine is away
+		return nil, &refuseAway
+	}
+	s := &Session{srv: n.srv, ref: about.Ref, description: unique.Make(clientDescription{string(about.Client), string(about.Capabilities)})}
+	s.record = member.Adopted(n.recordConfig(s, record.Session, record.Fence.Epoch), term, from, record)
+	if record.State != nil {
+		state := func() []byte { return record.State }
+		s.state.Store(&state)
+	}
+	adopted := engine.Adopted{
+		Identity: engine.Identity{ID: id, Principal: n.srv.principal(r), Created: about.Created, Owner: s.owner()}, Version: about.Version, Polls: about.Polls,
+	}
+	for _, st := range streams {
+		adopted.Streams = append(adopted.Streams, engine.AdoptedStream(st))
+	}
+	s.engine.Adopt(n.srv.engine, (*host)(s), &adopted)
+	app, err := n.openAdopted(r, s, record.State)
+	if f := n.opened(s, app, err); f != nil {
+		return nil, f
+	}
+	n.srv.addAdopted(s)
+	if n.srv.engine.Draining() || !n.member.Holds() { // that began in between
+		_ = s.record.Release()
+		s.end(core.Moved)
+		return nil, &refuseAway
+	}
+	n.srv.stats.adopted.Add(1)
+	return s, nil
+}
+
+// openAdopted calls App.Open, for at most adoptionTime. The request that it gives to the app is a copy, because App.Open may be slower than that.
+func (n *node) openAdopted(r *http.Request, s *Session, state []byte) (AppSession, error) {
+	type result struct {
+		app AppSession
+		err error
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(r.Context()), adoptionTime)
+	defer cancel()
+	r = r.Clone(ctx)
+	r.Body = http.NoBody
+	opened := make(chan result, 1)
+	go func() {
+		returned := result{err: errGoexit}
+		defer func() { opened <- returned }()
+		returned.app, returned.err = n.srv.openApp(r, s, state)
+	}()
+	timer := time.NewTimer(adoptionTime)
+	defer timer.Stop()
+	select {
+	case o := <-opened:
+		return o.app, o.err
+	case <-timer.C:
+	}
+	go func() {
+		if o := <-opened; o.err == nil {
+			s.setApp(o.app) // tells it that the session has ended
+		}
+	}()
+	return nil, context.DeadlineExceeded
+}
+
+var errGoexit = errors.New("App.Open has ended its goroutine")
+
+// opened notes how the app has opened an adopted session. If it has not, another process may try.
+func (n *node) opened(s *Session, app AppSession, err error) *refusal {
+	if err == nil {
+		s.setApp(app)
+	}
+	switch over := s.over(); {
+	case errors.Is(over, ErrMoved): // a newer owner has the session
+		return &refuseAway
+	case over != nil: // the app has ended it
+		return &refuseUnknownSession
+	}
+	key := s.record.Key
+	n.mu.Lock()
+	failed := n.failures[key] + 1
+	if err == nil || failed >= maxFailedAdoptions || len(n.failures) >= maxFailures {
+		delete(n.failures, key)
+	} else {
+		n.failures[key] = failed
+	}
+	n.mu.Unlock()
+	if err == nil {
+		return nil
+	}
+	n.srv.log.Error("rejoin: the app could not open a session of a process that is lost", "session", s.ref, "error", err)
+	if _, final := errors.AsType[*Error](err); final || failed >= maxFailedAdoptions {
+		s.end(core.OpenFailure)
+		return &refuseUnknownSession
+	}
+	_ = s.record.Release() // else the next request finds that this process is the owner and has not got it
+	s.end(core.Moved)
+	return &refuseAway
+}
+
+// maxFailures limits the sessions whose failed adoptions are counted.
+const maxFailures = 1000
+
+// addAdopted registers an adopted session.
+func (srv *Server) addAdopted(s *Session) {
+	srv.mu.Lock()
+	srv.add(s, srv.principals[s.Principal()])
+	srv.mu.Unlock()
+	srv.requeue(s, time.Now())
+	if s.engine.Over() { // it has ended just now, and could not be removed before it was there
+		srv.remove(s)
+	}
+}
+
+// has reports whether there is a session with that id, whoever it belongs to.
+func (srv *Server) has(id string) bool {
+	srv.mu.RLock()
+	defer srv.mu.RUnlock()
+	return srv.sessions[id] != nil
+}
+
+// countSessions returns how many sessions there are.
+func (srv *Server) countSessions() int {
+	srv.mu.RLock()
+	defer srv.mu.RUnlock()
+	return len(srv.sessions)
+}
+
+// holdStream answers a GET that cannot be served now: with a stream that has a primer at the client's own position, tells it when to come back, and
+// ends. At an error the official Go client would give its standalone stream up for good, and others their session.
+func (srv *Server) holdStream(w http.ResponseWriter, r *http.Request, cursor string) {
+	srv.stats.held.Add(1)
+	var body []byte
+	version, _ := door.Single(r.Header[versionHeader])
+	if v, _ := core.Find(version); v.Polls {
+		retry := srv.cfg.Policy.core().Retry
+		retry += rand.N(retry/5 + 1) //nolint:gosec // clients that are sent away together must not come back together
+		body = sse.AppendRetry(sse.AppendPrimer(nil, engine.HeldID(cursor), retry), retry)
+	} else {
+		body = sse.AppendComment(nil)
+	}
+	out := respond.New(w, srv.cfg.WriteTimeout)
+	out.Head()
+	_ = out.Whole(http.StatusOK, body) // it fails if the client has disconnected
+}

@@ -1,0 +1,358 @@
+package rejoin
+
+import (
+	"context"
+	"crypto/hmac"
+	"crypto/rand"
+	"crypto/sha256"
+	"encoding/base64"
+	"fmt"
+	"net/url"
+	"reflect"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/rejoin-mcp/rejoin/cluster"
+	"github.com/rejoin-mcp/rejoin/core"
+	"github.com/rejoin-mcp/rejoin/eventstore"
+	"github.com/rejoin-mcp/rejoin/internal/engine"
+	"github.com/rejoin-mcp/rejoin/internal/member"
+)
+
+// Cluster makes several processes serve one set of sessions over a shared store. Each session has one owner, a process that runs its tools. When
+// the owner is dead, the process that gets the next request of the session becomes the owner (adoption): results that were recorded are
+// served as ever, the app opens the session with what Session.SaveState saved, and each request that was running is answered with an error
+// with the data.reason ReasonOwnerLost.
+//
+// As long as the owner is alive, requests of its sessions must reach it: another process answers them with 503 and Retry-After, and a GET with a
+// stream that ends at once and tells the client when to come back.
+type Cluster struct {
+	// Name is the name of the cluster: at most 64 letters, digits, '-', '_' and '.'. Servers with another name share nothing, also on the same
+	// engine.
+	Name string
+	// Self is the URL at which the other processes reach the router of this one, such as http://10.1.2.3:8080. It must not be the address of a
+	// load balancer. If a process starts with the Self of an earlier one, the earlier one is dead for all others at once.
+	Self string
+	// Directory knows the owner of each session. Defaults to Config.Store, which must be a cluster.Directory then. The directory and the store must
+	// be of the same engine.
+	Directory cluster.Directory
+	// Lease is how long an owner may be silent before its sessions are adopted. A process renews its lease every third of it. Defaults to 10 s.
+	Lease time.Duration
+	// Outage is how long an event waits, unsent, when the engine does not answer. After that it is delivered without an id; events have ids again
+	// when the engine is back. Off: such events do not wait. Defaults to 30 s.
+	Outage time.Duration
+	// TailBytes limits what this process keeps of the events of all its sessions, in addition to the engine: to serve reads, and to restore an
+	// engine that has lost data. Defaults to 64 MiB. Off: no limit.
+	TailBytes int64
+}
+
+// resolve fills in the defaults, and returns all mistakes. store is that of the Config.
+func (c *Cluster) resolve(store any) (faults []error) {
+	fault := func(format string, args ...any) { faults = append(faults, fmt.Errorf("Cluster."+format, args...)) }
+	if !validName(c.Name, 64, ".") {
+		fault("Name: %q: letters, digits, '-', '_' and '.', from 1 to 64", c.Name)
+	}
+	if u, err := url.Parse(c.Self); err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" {
+		fault("Self: %q is not a URL such as http://10.1.2.3:8080", c.Self)
+	} else if u.User != nil || u.RawQuery != "" || u.Fragment != "" || u.Path != "" && u.Path != "/" {
+		fault("Self: %q must be a scheme, a host and a port, and nothing else", c.Self)
+	} else {
+		c.Self = u.Scheme + "://" + strings.ToLower(u.Host) // one spelling
+	}
+	if c.Directory == nil {
+		c.Directory, _ = store.(cluster.Directory)
+	}
+	if c.Directory == nil {
+		fault("Directory: Config.Store is not a cluster.Directory, so one must be given")
+	}
+	switch {
+	case c.Lease == 0:
+		c.Lease = 10 * time.Second
+	case c.Lease < time.Second:
+		fault("Lease: %v is less than 1 s", c.Lease)
+	}
+	switch {
+	case c.Outage == 0:
+		c.Outage = 30 * time.Second
+	case c.Outage < 0:
+		c.Outage = 0
+	}
+	if c.TailBytes == 0 {
+		c.TailBytes = 64 << 20
+	}
+	return faults
+}
+
+// engine is what the engine needs to know. c may be nil.
+func (c *Cluster) engine() (e engine.ClusterConfig) {
+	if c != nil {
+		e.Outage, e.Tail = c.Outage, eventstore.NewMemory(eventstore.MemoryConfig{TotalBytes: c.TailBytes, SessionBytes: min(c.TailBytes, 0)})
+	}
+	return e
+}
+
+// recordFormat is the format of cluster.Record.About that this version of rejoin writes. A process adopts only sessions whose format it knows. A
+// change that an older process could not read needs a new number; before such records are written, all processes of a cluster must know the
+// number, so it is written only by the release after the one that can read it.
+const recordFormat = 1
+
+// node is this process in its cluster.
+type node struct {
+	Cluster
+
+	srv     *Server
+	process cluster.Process
+	member  *member.Member
+	ttl     time.Duration // of a record
+
+	stopped      atomic.Bool // it leaves the cluster
+	restoring    atomic.Bool // restoreAll works
+	restoreAgain atomic.Bool // and must begin once more
+	adopting     atomic.Int64
+	touching     atomic.Bool // touchAll works
+	touchFailed  atomic.Bool // it could not touch all records
+	touched      time.Time   // when the records were last touched; only the member's goroutine uses it
+
+	mu       sync.Mutex
+	searches map[string]*search  // that run, by key
+	failures map[string]int      // adoptions in a row that have failed, by key
+	ended    map[string]struct{} // keys of sessions that have ended here, and the directory does not know yet
+}
+
+// nodes are the clusters that servers of this process are in. Two servers with the same Self would supersede each other for ever.
+var nodes sync.Map // of nodeName
+
+type nodeName struct {
+	directory  cluster.Directory
+	name, self string
+}
+
+func (n *node) name() nodeName { return nodeName{n.Directory, n.Name, n.Self} }
+
+// newNode joins a cluster.
+func newNode(srv *Server, cfg Cluster) (*node, error) {
+	n := &node{
+		Cluster: cfg, srv: srv, process: cluster.Process{Cluster: cfg.Name, Incarnation: rand.Text(), Self: cfg.Self},
+		ttl: 24 * time.Hour, searches: map[string]*search{}, failures: map[string]int{}, ended: map[string]struct{}{}, touched: time.Now(),
+	}
+	if idle := srv.cfg.SessionIdleTTL; idle > 0 {
+		n.ttl = 2*idle + cfg.Lease
+	}
+	if !reflect.TypeOf(cfg.Directory).Comparable() {
+		return n, nil
+	}
+	if _, taken := nodes.LoadOrStore(n.name(), n); taken {
+		return nil, fmt.Errorf("rejoin: invalid configuration: Cluster: another server of this process has the Name %q and the Self %q", cfg.Name, cfg.Self)
+	}
+	return n, nil
+}
+
+// start joins the cluster.
+func (n *node) start() {
+	n.member = member.Start(member.Config{
+		Directory: n.Directory, Process: n.process, Lease: n.Lease, Timeout: n.srv.cfg.StoreTimeout,
+		Lost: n.lost, Regained: n.regained, Doubted: n.restoreAll, Away: n.isAway, Superseded: n.superseded, Tick: n.tick,
+	})
+}
+
+// leave leaves the cluster when the sessions have ended here and may be adopted, or when that takes too long. If there are sessions, it does that in a
+// goroutine of its own.
+func (n *node) leave() {
+	if n.stopped.Swap(true) {
+		return
+	}
+	if reflect.TypeOf(n.Directory).Comparable() {
+		nodes.CompareAndDelete(n.name(), n)
+	}
+	if !n.hasSessions() {
+		n.member.Stop()
+		return
+	}
+	go func() {
+		for began := time.Now(); n.hasSessions() && time.Since(began) < leaveWithin; {
+			time.Sleep(leaveWithin / 1000)
+		}
+		n.member.Stop()
+	}()
+}
+
+// leaveWithin limits how long a process stays in its cluster after Close, while connections of its sessions end.
+const leaveWithin = 30 * time.Second
+
+// hasSessions reports whether a session has not ended yet, or is not released yet.
+func (n *node) hasSessions() bool {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return len(n.ended) > 0 || n.srv.countSessions() > 0
+}
+
+// key returns the name of a session in the directory and the store. The session id cannot be found from it.
+func (n *node) key(id string) string {
+	sum := sha256.Sum256([]byte(id))
+	return n.Name + "/" + base64.RawURLEncoding.EncodeToString(sum[:20])
+}
+
+// principalHash is what the record has of a principal: whoever reads the engine cannot find out whose session it is, or which sessions belong to
+// one principal.
+func principalHash(id, principal string) string {
+	h := hmac.New(sha256.New, []byte(id))
+	h.Write([]byte(principal))
+	return base64.RawURLEncoding.EncodeToString(h.Sum(nil)[:16])
+}
+
+// deadline bounds an operation of the directory.
+func (n *node) deadline(ctx context.Context) (context.Context, context.CancelFunc) {
+	if n.srv.cfg.StoreTimeout <= 0 {
+		return context.WithCancel(ctx)
+	}
+	return context.WithTimeout(ctx, n.srv.cfg.StoreTimeout)
+}
+
+// lost restores what the engine has lost of the sessions of this process.
+func (n *node) lost() {
+	n.srv.log.Error("rejoin: the engine has lost data; this process restores the sessions that it owns", "cluster", n.Name)
+	for _, s := range n.srv.all() {
+		if s.record != nil {
+			s.record.MarkLost()
+		}
+	}
+	n.restoreAll()
+}
+
+// regained finds out which sessions others have adopted while the engine was away, and writes what it could not be given of the rest.
+func (n *node) regained() {
+	n.srv.log.Warn("rejoin: the engine answers again; this process goes on with the sessions that it still owns", "cluster", n.Name)
+	n.restoreAll()
+}
+
+func (n *node) isAway(err error) {
+	n.srv.log.Error("rejoin: the engine does not answer; sessions of this process go on, new ones are refused", "cluster", n.Name, "error", err)
+}
+
+// superseded ends all sessions of this process.
+func (n *node) superseded() {
+	n.srv.log.Error("rejoin: another process has started with the same Cluster.Self, so this one serves no session any more", "cluster", n.Name, "self", n.Self)
+	for _, s := range n.srv.all() {
+		if s.record != nil {
+			s.end(core.Moved)
+		}
+	}
+}
+
+// tick restores what could not be restored before, and extends the lives of the records when it is time. Both have goroutines of their own: renewals
+// must not wait for that. It is called after each renewal.
+func (n *node) tick() {
+	if n.anyLost() {
+		n.restoreAll()
+	}
+	every := n.ttl / 3
+	if n.touchFailed.Load() {
+		every = n.Lease
+	}
+	if time.Since(n.touched) < every || !n.touching.CompareAndSwap(false, true) {
+		return
+	}
+	n.touched = time.Now()
+	go func() {
+		defer n.touching.Store(false)
+		n.touchFailed.Store(!n.touchAll())
+	}()
+}
+
+// touchedAtOnce limits the records in one Touch.
+const touchedAtOnce = 256
+
+// touchAll reports whether it has extended the lives of all records. Those that the directory does not have any more are written again, unless another
+// process owns the session.
+func (n *node) touchAll() bool {
+	var held []cluster.Held
+	records := map[string]*member.Record{}
+	for _, s := range n.srv.all() {
+		if r := s.record; r != nil && r.Recorded() {
+			held = append(held, cluster.Held{Session: r.Key, Fence: r.Fence})
+			records[r.Key] = r
+		}
+	}
+	for some := range slices.Chunk(held, touchedAtOnce) {
+		missing, err := n.touch(some)
+		for i := range missing {
+			if r := records[missing[i].Session]; r != nil {
+				r.MarkLost()
+			}
+		}
+		if err != nil {
+			return false
+		}
+	}
+	return true
+}
+
+func (n *node) touch(held []cluster.Held) (missing []cluster.Held, err error) {
+	ctx, cancel := n.deadline(context.Background())
+	defer cancel()
+	err = member.Safely(func() (err error) {
+		missing, err = n.Directory.Touch(ctx, held, n.ttl)
+		return err
+	})
+	return missing, err
+}
+
+// restoreAll gives the engine what it is missing of all sessions of this process, in a goroutine of its own. What fails is tried again after the next
+// renewal.
+func (n *node) restoreAll() {
+	n.restoreAgain.Store(true)
+	if !n.restoring.CompareAndSwap(false, true) {
+		return
+	}
+	go func() {
+		for n.restoreAgain.Swap(false) {
+			n.restoreOnce()
+		}
+		n.restoring.Store(false)
+		if n.restoreAgain.Load() {
+			n.restoreAll()
+		}
+	}()
+}
+
+// restoredAtOnce limits the sessions that are restored at the same time.
+const restoredAtOnce = 16
+
+func (n *node) restoreOnce() {
+	var wait sync.WaitGroup
+	slots := make(chan struct{}, restoredAtOnce)
+	for _, s := range n.srv.all() {
+		if s.record == nil {
+			continue
+		}
+		slots <- struct{}{}
+		wait.Go(func() {
+			defer func() { <-slots }()
+			s.restore()
+		})
+	}
+	wait.Wait()
+}
+
+// restore gives the engine what it is missing of a session.
+func (s *Session) restore() {
+	lost := s.record.IsLost()
+	if lost {
+		s.record.Found()
+		if s.record.Restore() != nil {
+			s.record.MarkLost()
+			return
+		}
+	}
+	if s.record.Owned() == nil {
+		s.engine.RestoreLogs(lost)
+	}
+}
+
+// anyLost reports whether the engine may still be missing something of a session.
+func (n *node) anyLost() bool {
+	return slices.ContainsFunc(n.srv.all(), func(s *Session) bool { return s.record != nil && s.record.IsLost() })
+}
