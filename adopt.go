@@ -72,7 +72,7 @@ type search struct {
 	done      chan struct{}
 	session   *Session // nil: it was not adopted
 	refusal   *refusal // why
-	principal string   // the hash that the record has; "": there is no record
+	principal string   // the hash in the record; "": none was found
 	again     bool     // it was begun by another user's request, which adopts nothing
 }
 
@@ -357,7 +357,7 @@ func (srv *Server) addAdopted(s *Session) {
 	}
 }
 
-// has reports whether there is a session with that id, whoever it belongs to.
+// has reports whether there is a session with that id, of any user.
 func (srv *Server) has(id string) bool {
 	srv.mu.RLock()
 	defer srv.mu.RUnlock()

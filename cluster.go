@@ -195,7 +195,7 @@ func (n *node) key(id string) string {
 	return n.Name + "/" + base64.RawURLEncoding.EncodeToString(sum[:20])
 }
 
-// principalHash is what the record has of a principal: whoever reads the engine cannot find out whose session it is, or which sessions belong to
+// principalHash is what the record has of a principal. It does not show, to a reader of the engine, whose session it is, or which sessions belong to
 // one principal.
 func principalHash(id, principal string) string {
 	h := hmac.New(sha256.New, []byte(id))

@@ -43,7 +43,7 @@ type Server struct {
 	listenCtx      context.Context // their contexts end with it; Drain and Close end it
 	cancelListens  context.CancelFunc
 	tasks          *engine.Tasks // nil: no task is made
-	node           *node         // nil: there is no cluster
+	node           *node         // nil: outside a cluster
 	discovered     discovered    // what the app says of itself in the modern era
 
 	mu         sync.RWMutex

@@ -28,7 +28,7 @@ type Session struct {
 	used           bool                             // its queue of evictable sessions: the client has sent something since initialize
 	eviction       evictionEntry
 	state          atomic.Pointer[func() []byte] // what SavedState returns; nil: nothing was saved
-	record         *member.Record                // in the directory; nil: there is no cluster
+	record         *member.Record                // in the directory; nil: outside a cluster
 
 	mu    sync.Mutex
 	ctx   *lazyContext // what context returns; nil: it was not called yet

@@ -70,17 +70,25 @@ func (m *Memory) Join(ctx context.Context, mine Member, lease time.Duration) (Me
 	w.members.mu.Lock()
 	defer w.members.mu.Unlock()
 	now := time.Now()
-	all := w.members.cluster(mine.Cluster, now)
+	e, err := own(w.members.cluster(mine.Cluster, now), mine)
+	if err == nil {
+		e.extend(now, lease)
+	}
+	return e.Member, err
+}
+
+// own returns the entry of a process, and makes one if there is none or an older one. If a newer process has the Self, it returns that one's entry
+// and ErrSuperseded.
+func own(all map[string]*entry, mine Member) (*entry, error) {
 	e := all[mine.Self]
 	switch {
 	case e == nil || e.Generation < mine.Generation:
 		e = &entry{Member: Member{Process: mine.Process, Generation: mine.Generation}}
 		all[mine.Self] = e
 	case e.Generation > mine.Generation || e.Incarnation != mine.Incarnation:
-		return e.Member, ErrSuperseded
+		return e, ErrSuperseded
 	}
-	e.extend(now, lease)
-	return e.Member, nil
+	return e, nil
 }
 
 // Renew implements Directory.
@@ -93,13 +101,9 @@ func (m *Memory) Renew(ctx context.Context, mine Member, lease time.Duration) (V
 	defer w.members.mu.Unlock()
 	now := time.Now()
 	all := w.members.cluster(mine.Cluster, now)
-	e := all[mine.Self]
-	switch {
-	case e == nil || e.Generation < mine.Generation:
-		e = &entry{Member: Member{Process: mine.Process, Generation: mine.Generation}}
-		all[mine.Self] = e
-	case e.Generation > mine.Generation || e.Incarnation != mine.Incarnation:
-		return View{}, ErrSuperseded
+	e, err := own(all, mine)
+	if err != nil {
+		return View{}, err
 	}
 	v := View{Was: e.Count, Members: make([]Member, 0, len(all))}
 	e.Count = max(e.Count, mine.Count)

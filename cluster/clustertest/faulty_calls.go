@@ -142,14 +142,14 @@ func (l *faultyLog) Drop(ctx context.Context) error {
 	return l.faulty.run(ctx, l.call("drop", 0), l.Log.Drop)
 }
 
-// Mark is no call.
+// Mark does not count as a call.
 func (l *faultyLog) Mark(m eventstore.Mark) {
 	if link, _ := l.faulty.now(); link == Up {
 		l.Log.Mark(m)
 	}
 }
 
-// Short implements eventstore.Limited. It is no call either.
+// Short implements eventstore.Limited. It does not count either.
 func (l *faultyLog) Short() bool {
 	limited, ok := l.Log.(eventstore.Limited)
 	return ok && limited.Short()

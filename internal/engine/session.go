@@ -19,7 +19,7 @@ type Session struct {
 	created       time.Time
 	heard         atomic.Bool // the client has sent something after initialize
 	lastConn      core.ConnID // guarded by mu; here it fits into a gap
-	owner         *Owner      // nil: there is no cluster
+	owner         *Owner      // nil: outside a cluster
 
 	mu         sync.Mutex
 	ready      bool        // initialize was answered with a result
@@ -44,7 +44,7 @@ type Identity struct {
 	ID        string // a secret
 	Principal string
 	Created   time.Time
-	Owner     *Owner // nil: there is no cluster
+	Owner     *Owner // nil: outside a cluster
 }
 
 // Init makes a session, before anything else is called.

@@ -127,6 +127,20 @@ func TestAProcessThatHasComeBackIsNotDead(t *testing.T) {
 	})
 }
 
+// requireNeverTwo waits until a process that cannot renew is dead for another one. At no time may both serve its sessions.
+func requireNeverTwo(t *testing.T, a, b *process) {
+	t.Helper()
+	for range 300 {
+		gone := b.Gone(t.Context(), a.Me())
+		require.False(t, gone && a.Holds(), "two processes would serve one session")
+		if gone {
+			return
+		}
+		elapse(100 * time.Millisecond)
+	}
+	require.Fail(t, "a process that cannot renew is dead at some time")
+}
+
 // A renewal that the engine has lost, before the others could see it, has given its process a lease all the same.
 func TestALeaseEndsBeforeOthersSeeItAlsoIfTheEngineGoesBack(t *testing.T) {
 	bubble(t, func(t *testing.T, dir *cluster.Memory) {
@@ -137,15 +151,7 @@ func TestALeaseEndsBeforeOthersSeeItAlsoIfTheEngineGoesBack(t *testing.T) {
 		elapse(32500 * time.Millisecond) // a has renewed half a second ago, and b will do so in half a second
 		dir.Forget()
 		mine.setAway(true)
-		for range 300 {
-			gone := b.Gone(t.Context(), a.Me())
-			require.False(t, gone && a.Holds(), "two processes would serve one session")
-			if gone {
-				return
-			}
-			elapse(100 * time.Millisecond)
-		}
-		require.Fail(t, "it is dead at last")
+		requireNeverTwo(t, a, b)
 	})
 }
 
@@ -155,15 +161,7 @@ func TestALeaseEndsBeforeOthersSeeIt(t *testing.T) {
 		a, b := start(t, mine, "a"), start(t, dir, "b")
 		elapse(time.Minute)
 		mine.setAway(true)
-		for range 300 {
-			gone := b.Gone(t.Context(), a.Me())
-			require.False(t, gone && a.Holds(), "two processes would serve one session")
-			if gone {
-				return
-			}
-			elapse(100 * time.Millisecond)
-		}
-		require.Fail(t, "a process that cannot renew is dead at some time")
+		requireNeverTwo(t, a, b)
 	})
 }
 

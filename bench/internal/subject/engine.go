@@ -72,7 +72,7 @@ func (e *engine) DropSession(ctx context.Context, session string) error {
 
 func (e *engine) Log(k eventstore.Key) eventstore.Log { return &engineLog{e.Memory.Log(k), e} }
 
-// engineLog is a log of an engine. Mark is no call.
+// engineLog is a log of an engine. Mark does not count as a call.
 type engineLog struct {
 	eventstore.Log
 
@@ -100,7 +100,7 @@ func (l *engineLog) Drop(ctx context.Context) error {
 	return l.Log.Drop(ctx)
 }
 
-// Short is no call either.
+// Short does not count either.
 func (l *engineLog) Short() bool {
 	limited, ok := l.Log.(eventstore.Limited)
 	return ok && limited.Short()
