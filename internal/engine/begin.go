@@ -62,8 +62,8 @@ func (st *stream) isLocal() bool {
 // does not: then the connection owes the client an id. begin: the stream is not being begun yet. Under the lock.
 func (c *Conn) waits() (yes, begin bool) {
 	st := c.st
-	if c.s.owner == nil || st == nil || st.begun || !c.orders.head || c.orders.greeting != primer || c.stream != st.id {
-		return false, false
+	if c.s.owner == nil || st == nil || st.begun || !c.orders.head || c.orders.greeting != primer || c.orders.primerOf != st.id {
+		return false, false // a primer with the id of an older log need not wait: the store knows that
 	}
 	if c.overdue || st.isLocal() {
 		if o := &c.orders; o.end && o.endRetry > 0 && !o.last && c.s.over == core.NoReason {

@@ -249,7 +249,11 @@ func (c *Conn) turn(ctx context.Context, quiet *respond.QuietTimer) (how Outcome
 	}
 	if o.named {
 		var id [streamNameLen + 36]byte
-		c.piece = sse.AppendPrimer(c.buffer(), appendPrimerID(id[:0], c.nameOf(c.stream), c.pos, o.nonce+1), o.retry)
+		of, pos := c.stream, c.pos
+		if len(c.older) > 0 { // the client has to come back for the rest of them first
+			of, pos = c.older[0].id, c.older[0].pos
+		}
+		c.piece = sse.AppendPrimer(c.buffer(), appendPrimerID(id[:0], c.nameOf(of), pos, o.nonce+1), o.retry)
 	}
 	reads := c.pos < src.stored || len(c.older) > 0
 	if len(c.piece) > 0 || reads {

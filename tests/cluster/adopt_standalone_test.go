@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/rejoin-mcp/rejoin"
+	"github.com/rejoin-mcp/rejoin/cluster/clustertest"
 	"github.com/rejoin-mcp/rejoin/rejointest"
 	"github.com/rejoin-mcp/rejoin/tests/internal/kit"
 )
@@ -165,5 +166,27 @@ func TestTheStandaloneStreamIsClosedAndReadOn(t *testing.T) {
 		listen.Poll()
 		elapse(5 * time.Second)
 		require.Equal(t, "200 sse primer@1 retry closed", kit.Last(listen))
+	})
+}
+
+// A client that comes with the old name gets no id of the new one before all that is left of the old stream: with such an id it would not come back
+// for the rest.
+func TestTheNewNameComesAfterTheOldStream(t *testing.T) {
+	kit.Bubble(t, func(t *testing.T) {
+		w, of, listen := listens(t, options{})
+		w.lose()
+		began := time.Now()
+		w.processes[1].link.SetScript(func(c clustertest.Call) (f clustertest.Fault) {
+			if c.Op == "append" && time.Since(began) < 2*time.Second || c.Op == "read" && time.Since(began) < 5*time.Second {
+				f.Before = clustertest.ErrUnreachable
+			}
+			return f
+		})
+		listen.Poll()
+		elapse(4 * time.Second)
+		require.Equal(t, "200 sse primer@2 open", kit.Last(listen), "a stream of the old name need not be begun")
+		of(1).send(t, "e")
+		elapse(4 * time.Second)
+		require.Equal(t, "200 sse primer@2 3:c 4:d 1:e open", kit.Last(listen))
 	})
 }

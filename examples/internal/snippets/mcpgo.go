@@ -2,6 +2,7 @@ package snippets
 
 import (
 	"context"
+	"errors"
 	"log"
 	"net/http"
 	"time"
@@ -40,4 +41,14 @@ func MCPGoBefore(mcpServer *server.MCPServer) http.Handler {
 	mux := http.NewServeMux()
 	mux.Handle("/mcp", handler)
 	return mux
+}
+
+// MCPGoHooks forgets a session when it has really ended, and not when it has moved to another process.
+func MCPGoHooks(hooks *server.Hooks, forget func(session string)) {
+	hooks.AddOnUnregisterSession(func(ctx context.Context, session server.ClientSession) {
+		if errors.Is(mcpgo.Cause(ctx), rejoin.ErrMoved) {
+			return // the process that has adopted it uses what belongs to it
+		}
+		forget(session.SessionID())
+	})
 }
