@@ -137,14 +137,31 @@ func TestAQuestionIsAskedWhereProgressHasNoRoom(t *testing.T) {
 func TestAStoreThatRefusesTheResponse(t *testing.T) {
 	kit.Bubble(t, func(t *testing.T) {
 		app, next := kit.ManualTools()
+		store := kit.FullStore{Store: eventstore.NewMemory(eventstore.MemoryConfig{}), SealsToo: true}
+		c := rejointest.New(t, app, rejointest.Config{Server: rejoin.Config{Store: store}})
+		call := c.CallTool("x", nil)
+		tool := next()
+		require.ErrorIs(t, tool.Progress(0, 0, ""), rejoin.ErrFull)
+		tool.Returns("done")
+		require.Equal(t, "200 sse primer@0 -:result closed", kit.Last(call))
+	})
+}
+
+// A client that has events which the store could forget is let go, so that it says by its poll that it has them. It gets its response then.
+func TestAStoreThatRefusesTheResponseOfAClientThatWasLetGo(t *testing.T) {
+	kit.Bubble(t, func(t *testing.T) {
+		app, next := kit.ManualTools()
 		store := kit.FullStore{Store: eventstore.NewMemory(eventstore.MemoryConfig{}), N: 1, SealsToo: true}
 		c := rejointest.New(t, app, rejointest.Config{Server: rejoin.Config{Store: store}})
 		call := c.CallTool("x", nil)
 		tool := next()
 		require.NoError(t, tool.Progress(0, 0, ""))
+		synctest.Wait() // it is written
 		require.ErrorIs(t, tool.Progress(1, 0, ""), rejoin.ErrFull)
 		tool.Returns("done")
-		require.Equal(t, "200 sse primer@0 1:progress -:result closed", kit.Last(call))
+		require.Equal(t, "200 sse primer@0 1:progress retry closed", kit.Last(call))
+		call.Poll()
+		require.Equal(t, "200 sse primer@1 -:result closed", kit.Last(call))
 	})
 }
 
