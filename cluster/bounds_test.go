@@ -32,7 +32,7 @@ func TestWhatHasExpiredDoesNotPileUp(t *testing.T) {
 					require.NoError(t, m.End(t.Context(), name, f))
 				}
 			}
-			time.Sleep(2 * TombstoneTTL)
+			<-time.After(2 * TombstoneTTL)
 		}
 		w := m.world.Load()
 		require.Less(t, len(w.sessions), 3000, "of 20,001 sessions, all but 1,000 have expired, and nobody has looked for them")
@@ -83,7 +83,7 @@ func TestProcessesThatAreGoneDoNotPileUp(t *testing.T) {
 		for i := range 1000 {
 			_, err := m.Join(t.Context(), Member{Process: Process{Cluster: strconv.Itoa(i / 10), Self: strconv.Itoa(i)}, Generation: 1}, time.Second)
 			require.NoError(t, err)
-			time.Sleep(time.Second)
+			<-time.After(time.Second)
 		}
 		require.LessOrEqual(t, len(m.world.Load().members.of), 2)
 	})

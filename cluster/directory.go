@@ -19,7 +19,7 @@ const TombstoneTTL = 10 * time.Minute
 // has ended before the call, a method returns its error and does nothing. After any error that is not one of those at the method, or
 // the end of the context, the operation may or may not have been done.
 //
-// Strings are any bytes. A method changes no byte slice that it was given, and nobody changes one afterwards: the directory may keep
+// Strings are any bytes. A method changes no byte slice that it was given, and its caller does not change one afterwards: the directory may keep
 // it. The same goes for those that it returns. A ttl and a lease are positive. Generations, counts and versions are lower than 1<<53;
 // the epoch of a fence may be any number.
 type Directory interface {
@@ -28,7 +28,7 @@ type Directory interface {
 	//
 	// m.Generation must be higher than the one that stands there. Otherwise Join changes nothing and returns ErrSuperseded together
 	// with the entry that stands. The process may then try again with a generation that is higher. So a Join that arrives after
-	// another process has taken its place supersedes nobody.
+	// another process has taken its place supersedes no process.
 	//
 	// If the same incarnation stands there with the same generation, it is a repeat: it extends the entry's life, and returns the
 	// entry as it stands.
@@ -82,7 +82,7 @@ type Directory interface {
 	// If the record has exactly the fence that this call would give, it is a repeat: it changes nothing but the life of the record,
 	// and returns what stands now.
 	//
-	// ErrFenced: the record has another fence; somebody else was faster. ErrUnknown: there is no record. ErrEnded: there is a
+	// ErrFenced: the record has another fence; another process was faster. ErrUnknown: there is no record. ErrEnded: there is a
 	// tombstone.
 	Adopt(ctx context.Context, session string, from eventstore.Fence, to Member, ttl time.Duration) (*Record, []Stream, error)
 
@@ -95,9 +95,9 @@ type Directory interface {
 	// returned, in the order in which they were given. Each record is a step of its own.
 	Touch(ctx context.Context, held []Held, ttl time.Duration) (missing []Held, err error)
 	// Release marks the record as released. It is the last thing that an owner does with a session that it lets go. The fence stays
-	// the owner's until somebody adopts, so nothing stops the owner from writing; it must not.
+	// the owner's until another process adopts, so nothing stops the owner from writing; it must not.
 	//
-	// ErrFenced, ErrUnknown, ErrEnded. A repeat may find that somebody has adopted the session meanwhile: ErrFenced.
+	// ErrFenced, ErrUnknown, ErrEnded. A repeat may find that another process has adopted the session meanwhile: ErrFenced.
 	Release(ctx context.Context, session string, fence eventstore.Fence) error
 	// End deletes the record and the logs, and leaves a tombstone for TombstoneTTL. A session without a record gets a tombstone too.
 	// From then on operations on the session return ErrEnded, and those on its logs eventstore.ErrGone.

@@ -13,7 +13,7 @@
 //	Put        makes it. The owner's fence is its incarnation and epoch 1.
 //	Save       writes what the app wants to have back after a move, with a version that grows.
 //	Touch      extends its life.
-//	Release    says that its owner has let go. The fence stays until somebody adopts.
+//	Release    says that its owner has let go. The fence stays until another process adopts.
 //	Adopt      gives it to another owner, with a new fence. From then on the old fence is refused.
 //	End        deletes it and its logs, and leaves a tombstone for TombstoneTTL.
 //	TTL        deletes both too, without a tombstone: as if they had never been.
@@ -46,8 +46,8 @@
 //     repeated Adopt finds its own fence in the record, and succeeds. A repeated End finds a tombstone.
 //   - A call that was given up can take effect after later ones: over several connections calls overtake each other. Generations,
 //     counts and versions never go back, Left and Released are never taken back by the fence that set them, and a tombstone is
-//     stronger than a Put. A late Append can bring back a log that was dropped. That costs room until the record expires; nobody uses
-//     the name again.
+//     stronger than a Put. A late Append can bring back a log that was dropped. That costs room until the record expires; the
+//     name is not used again.
 //   - So a client may send large bodies over a connection of their own.
 //   - Send nothing for a call whose context has ended: remove it from all queues. And let no client library repeat a write by itself,
 //     least of all to another server after a failover. A call that was sent to one server must not reach the next one: an owner that
@@ -74,7 +74,7 @@
 //   - Ask only the server that writes, never a replica: a replica does not know the newest sessions yet. As long as two servers of an
 //     engine both take writes, a session can have two owners. Bound that time below a lease (in Redis: min-replicas-to-write and
 //     min-replicas-max-lag).
-//   - The engine must not evict (in Redis: noeviction). It would evict records and logs, which have a TTL, and nobody would see it.
+//   - The engine must not evict (in Redis: noeviction). It would evict records and logs, which have a TTL, and no process would notice.
 //   - When it is full, it may refuse Put and Save with any error, and Append and Restore with [eventstore.ErrFull]. It must not refuse
 //     Join, Renew, Leave, Find, Adopt, Touch, Release, End, Drop, and an Append or Restore that seals (in Redis: the script's flag
 //     allow-oom). An engine that refuses renewals stops all processes.

@@ -28,8 +28,8 @@ type Member struct {
 
 // Record is what the directory keeps of a session.
 type Record struct {
-	// Session is the key of the session, and the Session of its logs ([eventstore.Key]). It differs between clusters: whoever
-	// makes it puts the cluster's name in.
+	// Session is the key of the session, and the Session of its logs ([eventstore.Key]). It differs between clusters: the
+	// process that makes it puts the cluster's name in.
 	Session string
 	// Fence is the owner's.
 	Fence eventstore.Fence

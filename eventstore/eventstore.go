@@ -88,7 +88,7 @@ type Key struct {
 	// principal hold together. It is the same for all logs of a session. Callers that only read may leave it out.
 	Principal string
 	// Fence is the owner in whose name the handle is used. A store that several processes share compares it with the owner in the
-	// session's record. A store that is not shared ignores it. A reader that leaves it out reads whoever owns the session.
+	// session's record. A store that is not shared ignores it. A reader that leaves it out reads without a check of the owner.
 	Fence Fence
 	// About describes the stream to the next owner of its session. A shared store keeps it with the log from the creation of the log
 	// on. It is opaque, and the same for all handles of the owner. Callers that only read may leave it out.

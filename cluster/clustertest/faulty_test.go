@@ -210,7 +210,7 @@ func TestFaultyDelays(t *testing.T) {
 			if waited != c.waits || !errors.Is(err, c.err) || (state(t, m) == mine) != c.done {
 				t.Errorf("%+v: waited %v, %v; the state is %q", c.fault, waited, err, state(t, m))
 			}
-			time.Sleep(20*time.Second - time.Since(start) + time.Nanosecond) // a late call comes when its delay is over
+			<-time.After(20*time.Second - time.Since(start) + time.Nanosecond) // a late call comes when its delay is over
 			synctest.Wait()
 			if (state(t, m) == mine) != c.inTime {
 				t.Errorf("%+v, later: the state is %q", c.fault, state(t, m))

@@ -17,7 +17,7 @@ func putAndFind(e *exam) {
 		r := o.record()
 		r.Session, r.State, r.Format, r.Released = fmt.Sprint(i), state, i-2, true
 		e.nilError(e.one.Put(e.ctx, r, ttl), "put")
-		r.Released = false // nobody puts a session to let go of it
+		r.Released = false // no process puts a session to let go of it
 		e.wantRecord(e.find(r.Session), r, "after Put")
 	}
 	r := o.record()

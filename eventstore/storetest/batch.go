@@ -155,7 +155,7 @@ func sliceIsTheCallers(e *exam) {
 	e.wantEvents(b, "b", 2, 4, true, "when the slices were used again")
 }
 
-// batchesBesideReaders checks that nobody sees a part of a batch.
+// batchesBesideReaders checks that no reader sees a part of a batch.
 func batchesBesideReaders(e *exam) {
 	const last, size = 300, 3
 	e.besideReaders(func(l eventstore.Log) error {

@@ -92,7 +92,7 @@ func appendPrimerID(dst []byte, name *streamName, seq, nonce uint64) []byte {
 }
 
 // ParseEventID reads a cursor of a session. It accepts only what the append functions write, to the letter: two spellings of one cursor
-// would be two cursors to whoever compares them.
+// would be two cursors to a client that compares them.
 func ParseEventID(session, cursor string) (id core.StreamID, seq uint64, ok bool) {
 	if len(cursor) < streamNameLen+2 || len(cursor) > streamNameLen+36 || cursor[streamNameLen] != '.' {
 		return id, 0, false

@@ -47,7 +47,7 @@ type pending struct {
 	queued     int           // bytes in it
 	single     int           // so many of the first in queue are appended one by one
 	held       []Message     // until the machine releases them
-	quickUntil time.Duration // in the session's life: who sends again before that is faster than the store; 0: nobody was
+	quickUntil time.Duration // in the session's life: a sender that comes back before that is faster than the store; 0: none was
 	crowd      chan struct{} // closed when a batch is taken; nil: no sender waits for that
 }
 

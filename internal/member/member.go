@@ -332,7 +332,7 @@ const restoredAfter = 2
 // ErrWentBack says that the directory has no record of a session, and may have lost it.
 var ErrWentBack = errors.New("the directory has lost data, or is being asked while it changes")
 
-// Safely calls the directory. A panic becomes an error: it must not end the process, and the goroutines that call it have nobody to recover it.
+// Safely calls the directory. A panic becomes an error: it must not end the process, and the goroutines that call it have no caller that recovers.
 func Safely(call func() error) (err error) {
 	defer func() {
 		if v := recover(); v != nil {

@@ -30,9 +30,9 @@ type Options struct {
 	StoreBytes int64
 	// Gate is what calls of the tool "hold" wait for.
 	Gate *Gate
-	// Self is the URL of the process, for subjects in a cluster; empty: nobody asks.
+	// Self is the URL of the process, for subjects in a cluster; empty: not asked for.
 	Self string
-	// Engine gets the engine of a subject in a cluster; nil: nobody asks for its calls.
+	// Engine gets the engine of a subject in a cluster; nil: not asked for.
 	Engine *Engine
 }
 
