@@ -6,16 +6,19 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
 	"github.com/rejoin-mcp/rejoin"
 )
 
-// task makes the call a task, and waits until the client has asked for it.
+// task makes the call a task, and waits until it is one: until then progress goes to the response of the call.
 func (s *server) task() {
 	s.t.Helper()
+	made := s.Stats().TasksMade
 	s.do(func(h *rejoin.Handle) { require.NoError(s.t, h.CloseStream(0)) })
+	require.Eventually(s.t, func() bool { return s.Stats().TasksMade > made }, patience, time.Millisecond)
 }
 
 // The program dies in a long call of the modern era, and finds back with what it had written down.
