@@ -72,7 +72,7 @@ func (w *world) restore() {
 	w.compare()
 }
 
-// vanish forgets a stream that nobody can come back for.
+// vanish forgets a stream whose client has no id to come back with.
 func (w *world) vanish(l *log) {
 	l.dropped, l.forgotten, l.ended, l.pending, l.undecided, l.reader, l.closing = true, true, true, false, false, nil, nil
 	for _, r := range l.requests {

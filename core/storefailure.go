@@ -28,7 +28,7 @@ func (m *Machine) endBefore(i int32, seq uint64, out []Out) []Out {
 	}
 	if s.phase == streamRunning || s.poll == pollDue {
 		end.Dur = s.retry
-	} else { // only a cancellation ends a stream without waiting for an append, and it sends nobody away
+	} else { // only a cancellation ends a stream without waiting for an append, and then no client is to be let go
 		end.Reason = Cancelled
 	}
 	return append(out, end)

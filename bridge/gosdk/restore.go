@@ -74,7 +74,7 @@ func (s *session) afterRestoring(uri string, f func()) bool {
 	return yes
 }
 
-// restored notes how the SDK has answered subscribe. If the handler of the server refused it, the saved state keeps it: nobody has told the client,
+// restored notes how the SDK has answered subscribe. If the handler of the server refused it, the saved state keeps it: the client was not told,
 // and the next owner may succeed.
 func (s *session) restored(uri string, err error) {
 	if err != nil {
