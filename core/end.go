@@ -18,8 +18,8 @@ func (m *Machine) fail(i int32, why Reason, out []Out) []Out {
 }
 
 // endSession ends the session: every request is cancelled, every connection ends on an event boundary, and nothing is kept. With
-// Terminated the client gets an error in place of each response that a connection still waits for. With Moved an undecided POST gets such
-// errors, and the other connections end with a retry.
+// Terminated the client gets an error in place of each response that a connection still waits for. With Moved those get such errors that
+// are undecided, or whose client cannot come back. The other connections end with a retry.
 func (m *Machine) endSession(why Reason, out []Out) []Out {
 	var streams []stream
 	if m.streamTable != nil { // nil: the session is idle, so nothing runs and nothing is read
@@ -46,8 +46,9 @@ func (m *Machine) endSession(why Reason, out []Out) []Out {
 			out = append(out, Out{Do: Refuse, Conn: s.conn, Reason: why})
 		case s.conn != 0 || s.closing != 0:
 			to := Out{Conn: max(s.conn, s.closing), Index: at, Stream: s.id} // only one of them is set
-			if why == Terminated && at != standalone {
+			if at != standalone && (why == Terminated || why == Moved && (!s.primed || !m.trusted())) {
 				out = s.expireUnwritten(to, why, out)
+				retry = 0
 			}
 			to.Do, to.Reason, to.Dur = End, why, retry
 			out = append(out, to)

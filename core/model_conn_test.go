@@ -227,7 +227,8 @@ func (w *world) ordered(in In, c *conn, l *log, o Out) {
 		return
 	case o.Reason == Moved: // for this process
 		w.must(o.Dur == 0 || w.polls, "only who can poll is told when")
-		w.must(o.Dur > 0 || !w.polls || c.hole, "who can come back and has no answer is told to")
+		comes := l == w.standalone || l.known && w.trusted() // others got errors
+		w.must(o.Dur > 0 || !w.polls || c.hole || !comes, "who can come back and has no answer is told to")
 		return
 	case o.Reason == Deleted || o.Reason == Idle || o.Reason == Terminated: // the session ends
 		w.must(o.Dur == 0, "there is nothing to come back to")

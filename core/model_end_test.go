@@ -11,7 +11,7 @@ type expectedErrors struct {
 }
 
 // end ends the session from outside. At Terminated, who waits for responses gets each of them, or an error for it, exactly once; at
-// Moved, who has no head yet.
+// Moved, who has no head yet or cannot come back.
 func (w *world) end(why Reason) {
 	var all []*expectedErrors
 	for _, l := range w.kept {
@@ -34,7 +34,7 @@ func (w *world) end(why Reason) {
 			}
 		}
 		all = append(all, d)
-		if why != Terminated && (why != Moved || !l.undecided) {
+		if why != Terminated && (why != Moved || !l.undecided && l.known && w.trusted()) {
 			continue
 		}
 		for _, r := range l.requests {

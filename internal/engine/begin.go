@@ -65,8 +65,12 @@ func (c *Conn) waits() (yes, begin bool) {
 	if c.s.owner == nil || st == nil || st.begun || !c.orders.head || c.orders.greeting != primer || c.orders.primerOf != st.id {
 		return false, false // a primer with the id of an older log need not wait: the store knows that
 	}
+	if c.s.over != core.NoReason { // there is nothing to wait for
+		c.owesID = c.s.over == core.Moved // the next owner will not know the stream
+		return false, false
+	}
 	if c.overdue || st.isLocal() {
-		if o := &c.orders; o.end && o.endRetry > 0 && !o.last && c.s.over == core.NoReason {
+		if o := &c.orders; o.end && o.endRetry > 0 && !o.last {
 			return true, false // it is to be let go, and without an id its client could not come back
 		}
 		c.owesID = true

@@ -59,6 +59,7 @@ type orders struct {
 	named    bool // the id that the client was not given at first is written now
 	acked    bool // the client resumed after from, so it has the events before
 	end      bool
+	moved    bool       // another process owns the session
 	from     uint64     // read from after it
 	withdraw []question // before expire
 	expire   []expiry
@@ -283,6 +284,7 @@ func (c *Conn) take(o *orders) (src source) {
 	c.s.mu.Lock()
 	waits, begin := c.waits()
 	*o = c.orders
+	o.moved = c.s.over == core.Moved
 	c.fresh.Store(false)
 	o.head = o.head && !waits
 	switch {
@@ -292,9 +294,11 @@ func (c *Conn) take(o *orders) (src source) {
 	case c.streaming && c.st != nil && c.st.begun && !c.st.isLocal():
 		o.named, c.owesID = true, false
 	}
-	c.orders.head, c.orders.withdraw = waits, nil
-	if e := c.orders.expire; len(e) > 0 && e[0].nonce == 0 { // the others are written at the end
-		c.orders.expire = nil
+	if c.orders.head = waits; !waits { // else they are carried out when the head has left
+		c.orders.withdraw = nil
+		if e := c.orders.expire; len(e) > 0 && e[0].nonce == 0 { // the others are written at the end
+			c.orders.expire = nil
+		}
 	}
 	st := c.st
 	if st != nil {

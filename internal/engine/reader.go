@@ -106,7 +106,11 @@ func (c *Conn) tell(o *orders) {
 	}
 	for _, e := range o.expire {
 		if e.nonce == 0 && e.seq > c.pos { // else it is the number of an event that was written
-			c.piece = sse.AppendEvent(c.buffer(), appendEventID(nil, c.nameOf(c.stream), e.seq), e.response)
+			var id []byte
+			if !o.moved { // else the next owner would not know it
+				id = appendEventID(nil, c.nameOf(c.stream), e.seq)
+			}
+			c.piece = sse.AppendEvent(c.buffer(), id, e.response)
 		}
 	}
 }
