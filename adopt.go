@@ -2,21 +2,16 @@ package rejoin
 
 import (
 	"context"
-	"crypto/hmac"
 	"encoding/json"
 	"errors"
-	"math/rand/v2"
 	"net/http"
 	"time"
 	"unique"
 
 	"github.com/rejoin-mcp/rejoin/cluster"
 	"github.com/rejoin-mcp/rejoin/core"
-	"github.com/rejoin-mcp/rejoin/internal/door"
 	"github.com/rejoin-mcp/rejoin/internal/engine"
 	"github.com/rejoin-mcp/rejoin/internal/member"
-	"github.com/rejoin-mcp/rejoin/internal/respond"
-	"github.com/rejoin-mcp/rejoin/internal/sse"
 )
 
 // aboutSession is what a record has of a session, besides what the app saved: cluster.Record.About in recordFormat. It never changes. A process that
@@ -67,134 +62,11 @@ func (s *Session) owner() *engine.Owner {
 	return &engine.Owner{Key: s.record.Key, Fence: s.record.Fence, Record: s.record}
 }
 
-// search is the search for a session in the directory, and its adoption if its owner is dead. All requests for the session wait for it.
-type search struct {
-	done      chan struct{}
-	session   *Session // nil: it was not adopted
-	refusal   *refusal // why
-	principal string   // the hash in the record; "": none was found
-	again     bool     // it was begun by another user's request, which adopts nothing
-}
-
 // adoptionTime limits how long App.Open may take to open an adopted session.
 const adoptionTime = 5 * time.Second
 
 // maxFailedAdoptions is how often the app may fail to open an adopted session before the session is ended.
 const maxFailedAdoptions = 3
-
-// locate finds a session that this process does not have. It adopts the session if its owner is dead.
-func (n *node) locate(r *http.Request, id string) (*Session, *refusal) {
-	key := n.key(id)
-	for {
-		switch {
-		case n.srv.has(id):
-			if s := n.srv.findSession(id, r); s != nil { // adopted just now
-				return s, nil
-			}
-			return nil, &refuseUnknownSession // of another principal
-		case !isSessionID(id):
-			return nil, &refuseUnknownSession
-		case n.hasEnded(key) && !n.Stopped(): // sessions that end with the process go on in another
-			return nil, &refuseUnknownSession
-		case n.srv.engine.Draining(), !n.member.Serves(r.Context()): // this process takes no session over any more, or not now
-			n.srv.stats.away.Add(1)
-			return nil, &refuseAway
-		}
-		found, mine := n.beginSearch(key)
-		if mine {
-			n.search(r, id, key, found)
-			return found.session, found.refusal
-		}
-		if !n.await(r, found) {
-			return nil, &refuseAway
-		}
-		switch {
-		case found.again || found.session != nil: // then it is here
-		case found.principal != "" && !n.isPrincipal(r, id, found.principal):
-			return nil, &refuseUnknownSession
-		default:
-			return nil, found.refusal
-		}
-	}
-}
-
-// beginSearch returns the search for a session that runs, or begins one, which is the caller's then.
-func (n *node) beginSearch(key string) (found *search, mine bool) {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	if found = n.searches[key]; found != nil {
-		return found, false
-	}
-	found = &search{done: make(chan struct{}), refusal: &refuseAway}
-	n.searches[key] = found
-	return found, true
-}
-
-// await waits for a search that another request has begun. No request waits for longer than a lease.
-func (n *node) await(r *http.Request, found *search) bool {
-	timer := time.NewTimer(n.Lease)
-	defer timer.Stop()
-	select {
-	case <-found.done:
-		return true
-	case <-timer.C:
-	case <-r.Context().Done():
-	}
-	return false
-}
-
-// search searches for a session, and fills found.
-func (n *node) search(r *http.Request, id, key string, found *search) {
-	defer func() { // also if code of the user ends this goroutine
-		n.mu.Lock()
-		delete(n.searches, key)
-		n.mu.Unlock()
-		close(found.done)
-	}()
-	ctx, cancel := n.deadline(context.WithoutCancel(r.Context())) // others wait for it too
-	defer cancel()
-	record, err := n.member.Find(ctx, key)
-	switch {
-	case errors.Is(err, cluster.ErrUnknown), errors.Is(err, cluster.ErrEnded):
-		found.refusal = &refuseUnknownSession
-		return
-	case err != nil:
-		n.srv.stats.away.Add(1)
-		return
-	case record.Format != recordFormat:
-		n.srv.warnOnce(warnFormat, "rejoin: the record of a session was written by another version of rejoin, so this process does not adopt it",
-			"format", record.Format)
-		return
-	}
-	var about aboutSession
-	if err := json.Unmarshal(record.About, &about); err != nil {
-		n.srv.log.Error("rejoin: the record of a session cannot be read", "error", err)
-		return
-	}
-	found.principal = about.Principal
-	// A record of this process whose session it does not have: an adoption that the engine has forgotten, or one that failed half-way.
-	mine := record.Fence.Incarnation == n.process.Incarnation
-	owner := cluster.Member{Process: cluster.Process{Incarnation: record.Fence.Incarnation, Self: record.Self}, Generation: record.Generation}
-	switch {
-	case !n.isPrincipal(r, id, about.Principal):
-		found.refusal, found.again = &refuseUnknownSession, true
-	case n.hasEnded(key): // meanwhile
-		found.refusal = &refuseUnknownSession
-	case !mine && !record.Released && !n.member.Gone(ctx, owner):
-		n.srv.stats.elsewhere.Add(1)
-		found.refusal = &refuseElsewhere
-	case !n.beginAdoption():
-		found.refusal = &refuseFull
-	default:
-		defer n.adopting.Add(-1)
-		found.session, found.refusal = n.take(r, id, record, &about)
-	}
-}
-
-// isPrincipal reports whether the user who sent a request is the one whose hash a record has.
-func (n *node) isPrincipal(r *http.Request, id, hash string) bool {
-	return hmac.Equal([]byte(hash), []byte(principalHash(id, n.srv.principal(r))))
-}
 
 // beginAdoption reports whether there is room for one more session. Adopted sessions may exceed MaxSessions by half: their clients cannot go
 // anywhere else.
@@ -357,34 +229,9 @@ func (srv *Server) addAdopted(s *Session) {
 	}
 }
 
-// has reports whether there is a session with that id, of any user.
-func (srv *Server) has(id string) bool {
-	srv.mu.RLock()
-	defer srv.mu.RUnlock()
-	return srv.sessions[id] != nil
-}
-
 // countSessions returns how many sessions there are.
 func (srv *Server) countSessions() int {
 	srv.mu.RLock()
 	defer srv.mu.RUnlock()
 	return len(srv.sessions)
-}
-
-// holdStream answers a GET that cannot be served now: with a stream that has a primer at the client's own position, tells it when to come back, and
-// ends. At an error the official Go client would give its standalone stream up for good, and others their session.
-func (srv *Server) holdStream(w http.ResponseWriter, r *http.Request, cursor string) {
-	srv.stats.held.Add(1)
-	var body []byte
-	version, _ := door.Single(r.Header[versionHeader])
-	if v, _ := core.Find(version); v.Polls {
-		retry := srv.cfg.Policy.core().Retry
-		retry += rand.N(retry/5 + 1) //nolint:gosec // clients that are sent away together must not come back together
-		body = sse.AppendRetry(sse.AppendPrimer(nil, engine.HeldID(cursor), retry), retry)
-	} else {
-		body = sse.AppendComment(nil)
-	}
-	out := respond.New(w, srv.cfg.WriteTimeout)
-	out.Head()
-	_ = out.Whole(http.StatusOK, body) // it fails if the client has disconnected
 }

@@ -15,6 +15,8 @@ func (srv *Server) readBatch(r *http.Request, in *incoming) (f *refusal) {
 	switch modern := core.IsModern(version); {
 	case !one:
 		return &refuseTwoVersions
+	case modern && in.forwarded:
+		return &refuseMisdirected
 	case modern && srv.cfg.Eras == EraLegacy:
 		return &refuseModern
 	case modern:
@@ -23,11 +25,15 @@ func (srv *Server) readBatch(r *http.Request, in *incoming) (f *refusal) {
 	if f = srv.checkLegacy(version); f != nil {
 		return f
 	}
-	if in.session, f = srv.sessionOf(r); f != nil {
+	if f = srv.sessionOf(r, in); f != nil {
 		if srv.cfg.bothEras() && hasModern(in.body) { // a modern client has no session: tell it what is wrong instead
 			return &refuseBatch
 		}
 		return f
+	}
+	if in.place != nil { // its owner reads the batch
+		in.mode, _ = acceptedMode(r) // if there is none, the owner says so
+		return nil
 	}
 	if v, _ := core.Find(in.session.Version()); !v.Batches {
 		return &refuseBatch

@@ -7,6 +7,7 @@ import (
 	"crypto/sha256"
 	"encoding/base64"
 	"fmt"
+	"net/http"
 	"net/url"
 	"reflect"
 	"slices"
@@ -19,6 +20,7 @@ import (
 	"github.com/rejoin-mcp/rejoin/core"
 	"github.com/rejoin-mcp/rejoin/eventstore"
 	"github.com/rejoin-mcp/rejoin/internal/engine"
+	"github.com/rejoin-mcp/rejoin/internal/hop"
 	"github.com/rejoin-mcp/rejoin/internal/member"
 )
 
@@ -27,8 +29,9 @@ import (
 // served as ever, the app opens the session with what Session.SaveState saved, and each request that was running is answered with an error
 // with the data.reason ReasonOwnerLost.
 //
-// As long as the owner is alive, requests of its sessions must reach it: another process answers them with 503 and Retry-After, and a GET with a
-// stream that ends at once and tells the client when to come back.
+// As long as the owner is alive, requests may reach any process: it sends them on to the owner, through the owner's router and middleware, and passes
+// the answers on. So authentication, the principal and the values of the request's context are those of the owner's router. What travels between two
+// processes are the clients' own requests, with their credentials.
 type Cluster struct {
 	// Name is the name of the cluster: at most 64 letters, digits, '-', '_' and '.'. Servers with another name share nothing, also on the same
 	// engine.
@@ -36,6 +39,9 @@ type Cluster struct {
 	// Self is the URL at which the other processes reach the router of this one, such as http://10.1.2.3:8080. It must not be the address of a
 	// load balancer. If a process starts with the Self of an earlier one, the earlier one is dead for all others at once.
 	Self string
+	// Transport sends requests to other processes, for example with their certificates. By default they go over plain HTTP/1.1 or TLS, through no proxy,
+	// with up to 1,000 idle connections to each process.
+	Transport http.RoundTripper
 	// Directory knows the owner of each session. Defaults to Config.Store, which must be a cluster.Directory then. The directory and the store must
 	// be of the same engine.
 	Directory cluster.Directory
@@ -116,6 +122,12 @@ type node struct {
 	touchFailed  atomic.Bool // it could not touch all records
 	touched      time.Time   // when the records were last touched; only the member's goroutine uses it
 
+	forwarder *hop.Forwarder
+	places    hop.Places
+	unknown   hop.Budget // of searches that find nothing
+	warnings  hop.Budget // of log lines about owners that are lost
+	self      selfCheck
+
 	mu       sync.Mutex
 	searches map[string]*search  // that run, by key
 	failures map[string]int      // adoptions in a row that have failed, by key
@@ -137,7 +149,9 @@ func newNode(srv *Server, cfg Cluster) (*node, error) {
 	n := &node{
 		Cluster: cfg, srv: srv, process: cluster.Process{Cluster: cfg.Name, Incarnation: rand.Text(), Self: cfg.Self},
 		ttl: 24 * time.Hour, searches: map[string]*search{}, failures: map[string]int{}, ended: map[string]struct{}{}, touched: time.Now(),
+		unknown: hop.Budget{Burst: maxUnknown, Per: time.Second}, warnings: hop.Budget{Burst: maxHopWarnings, Per: time.Minute},
 	}
+	n.forwarder = hop.New(hop.Config{Transport: cfg.Transport, Self: cfg.Self, Lease: cfg.Lease, Gone: n.isGone})
 	if idle := srv.cfg.SessionIdleTTL; idle > 0 {
 		n.ttl = 2*idle + cfg.Lease
 	}
@@ -164,6 +178,8 @@ func (n *node) leave() {
 	if n.stopped.Swap(true) {
 		return
 	}
+	n.forwarder.End()
+	n.forwarder.CloseIdle()
 	if reflect.TypeOf(n.Directory).Comparable() {
 		nodes.CompareAndDelete(n.name(), n)
 	}
@@ -192,7 +208,8 @@ func (n *node) hasSessions() bool {
 // key returns the name of a session in the directory and the store. The session id cannot be found from it.
 func (n *node) key(id string) string {
 	sum := sha256.Sum256([]byte(id))
-	return n.Name + "/" + base64.RawURLEncoding.EncodeToString(sum[:20])
+	var room [128]byte // on the stack
+	return string(base64.RawURLEncoding.AppendEncode(append(append(room[:0], n.Name...), '/'), sum[:20]))
 }
 
 // principalHash is what the record has of a principal. It does not show, to a reader of the engine, whose session it is, or which sessions belong to
@@ -245,6 +262,7 @@ func (n *node) superseded() {
 // tick restores what could not be restored before, and extends the lives of the records when it is time. Both have goroutines of their own: renewals
 // must not wait for that. It is called after each renewal.
 func (n *node) tick() {
+	n.places.Age()
 	if n.anyLost() {
 		n.restoreAll()
 	}

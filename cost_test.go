@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"io"
 	"net/http"
+	"net/http/httptest"
 	"runtime"
 	"strconv"
 	"strings"
@@ -320,6 +321,97 @@ func BenchmarkModernCall(b *testing.B) {
 				}
 				if s.sink.status != 0 && s.sink.status != http.StatusOK {
 					b.Fatal(s.sink.status, string(s.sink.body))
+				}
+			})
+		}
+	}
+}
+
+// newForwardingBench is a bench whose server forwards the request to another one, which owns the session and is reached over loopback. transport may be
+// nil.
+func newForwardingBench(tb testing.TB, policy Policy, transport http.RoundTripper) *bench {
+	tb.Helper()
+	engine := cluster.NewMemory(eventstore.MemoryConfig{})
+	var owner *bench
+	listening := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { owner.srv.Serve(w, r) }))
+	tb.Cleanup(listening.Close)
+	owner = newBenchWith(tb, Config{Policy: policy, Store: engine, Cluster: &Cluster{Name: "bench", Self: listening.URL}}, echoCall, hello)
+	at := &Cluster{Name: "bench", Self: "http://127.0.0.1:1", Transport: transport}
+	srv, err := NewServer(owner.srv.app, Config{Policy: policy, Store: engine, Cluster: at})
+	require.NoError(tb, err)
+	tb.Cleanup(srv.Close)
+	b := *owner
+	b.srv, b.sink.header, b.sink.body = srv, http.Header{}, nil
+	b.do()
+	require.Equal(tb, int64(1), srv.Stats().Forwarded)
+	return &b
+}
+
+// echoing answers each request as the first one was answered, and allocates nothing.
+type echoing struct {
+	to   http.RoundTripper
+	res  http.Response
+	body bytes.Reader
+	raw  []byte
+}
+
+func (t *echoing) RoundTrip(r *http.Request) (*http.Response, error) {
+	if t.raw == nil {
+		res, err := t.to.RoundTrip(r)
+		if err != nil {
+			return nil, err
+		}
+		if t.raw, err = io.ReadAll(res.Body); err != nil {
+			return nil, err
+		}
+		t.res = *res
+		t.res.Body = io.NopCloser(&t.body)
+	}
+	t.body.Reset(t.raw)
+	return &t.res, nil
+}
+
+// What a server allocates for a call that it forwards, without the work of net/http and that of the owner.
+func TestAllocationBudgetOfForwarding(t *testing.T) {
+	for _, tt := range []struct {
+		name   string
+		policy Policy
+		want   string
+		budget float64
+	}{
+		{"JSON", Policy{}, `"result"`, 20},
+		{"SSE", Policy{Mode: ModeSSE, StreamAfter: 1 << 40}, "retry: ", 21},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			transport := &http.Transport{}
+			defer transport.CloseIdleConnections()
+			b := newForwardingBench(t, tt.policy, &echoing{to: transport})
+			b.do()
+			require.Contains(t, string(b.sink.body), tt.want)
+			got := testing.AllocsPerRun(500, b.do)
+			t.Logf("%v allocations", got)
+			require.LessOrEqual(t, got, tt.budget)
+		})
+	}
+}
+
+func BenchmarkForwarded(b *testing.B) {
+	for _, mode := range []struct {
+		name   string
+		policy Policy
+	}{{"JSON", Policy{}}, {"SSE", Policy{Mode: ModeSSE}}} {
+		for _, net := range []string{"loopback", "alone"} {
+			b.Run(mode.name+"/"+net, func(b *testing.B) {
+				var transport http.RoundTripper
+				if net == "alone" {
+					own := &http.Transport{}
+					defer own.CloseIdleConnections()
+					transport = &echoing{to: own}
+				}
+				s := newForwardingBench(b, mode.policy, transport)
+				b.ReportAllocs()
+				for b.Loop() {
+					s.do()
 				}
 			})
 		}

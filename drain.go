@@ -7,7 +7,7 @@ import (
 
 // DrainError says what a Drain did not wait for.
 type DrainError struct {
-	Running   int // requests that had no response yet, tasks among them
+	Running   int // requests that had no response yet, tasks and requests that were forwarded to other processes among them
 	Unfetched int // responses that were not written to a client
 }
 
@@ -30,11 +30,17 @@ func (srv *Server) Drain(ctx context.Context) error {
 	srv.engine.Drain()
 	srv.cancelListens()
 	srv.each(func(s *Session) { s.engine.Drain(false) })
+	if srv.node != nil {
+		srv.node.forwarder.LetGo()
+	}
 	for {
 		left := srv.unfinished()
 		if left == (DrainError{}) {
 			// Sessions stay for clients that are about to poll. Clients that cannot poll lose their standalone stream now.
 			srv.each(func(s *Session) { s.engine.Drain(true) })
+			if srv.node != nil {
+				srv.node.forwarder.End()
+			}
 			srv.engine.Notify() // for another Drain that waits
 			return nil
 		}
@@ -56,6 +62,9 @@ func (srv *Server) unfinished() (left DrainError) {
 		running, unfetched, _ := srv.tasks.Count()
 		left.Running += running
 		left.Unfetched += unfetched
+	}
+	if srv.node != nil {
+		left.Running += srv.node.forwarder.Waiting()
 	}
 	for _, s := range srv.all() {
 		l, _ := s.engine.Load()

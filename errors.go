@@ -43,15 +43,16 @@ const (
 
 // Values of data.reason in the errors that a Server sends. Clients rely on them: they are part of the protocol on the wire.
 const (
-	ReasonExpired    = "expired"     // the server no longer keeps the rest of the request's messages
-	ReasonStore      = "store"       // the event store cannot return events that it took
-	ReasonAbandoned  = "abandoned"   // the client did not come back within AbandonAfter
-	ReasonMaxRuntime = "max_runtime" // the request ran longer than MaxRuntime
-	ReasonShutdown   = "shutdown"    // the server shut down
-	ReasonMoved      = "moved"       // another process owns the session; the request may have run
-	ReasonOwnerLost  = "owner_lost"  // the process that ran the request was lost; the request may have run
-	ReasonEnded      = "ended"       // the app or an operator ended the session, or it was idle for too long
-	ReasonUnknown    = "unknown"     // the session never sent this Last-Event-ID
+	ReasonExpired     = "expired"     // the server no longer keeps the rest of the request's messages
+	ReasonStore       = "store"       // the event store cannot return events that it took
+	ReasonAbandoned   = "abandoned"   // the client did not come back within AbandonAfter
+	ReasonMaxRuntime  = "max_runtime" // the request ran longer than MaxRuntime
+	ReasonShutdown    = "shutdown"    // the server shut down
+	ReasonMoved       = "moved"       // another process owns the session; the request may have run
+	ReasonOwnerLost   = "owner_lost"  // the process that ran the request was lost; the request may have run
+	ReasonUnreachable = "unreachable" // the process that owns the session could not be reached; the request has not run
+	ReasonEnded       = "ended"       // the app or an operator ended the session, or it was idle for too long
+	ReasonUnknown     = "unknown"     // the session never sent this Last-Event-ID
 )
 
 // Reason returns data.reason, or "" if there is none. An error that a Server made itself has one of the Reason constants.
@@ -167,4 +168,10 @@ func failure(why core.Reason) *Error {
 		return reason(codeServer, "another process owns the session now; the request may have run", ReasonMoved)
 	}
 	return reason(codeServer, "the session has ended", ReasonEnded)
+}
+
+// unreachable is the error for a request that was not sent to the process that owns its session.
+var unreachable = &Error{
+	Code: codeServer, Message: "the process that owns the session could not be reached; the request has not run",
+	Data: json.RawMessage(`{"reason":"` + ReasonUnreachable + `"}`),
 }

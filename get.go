@@ -19,7 +19,7 @@ func (srv *Server) readGet(r *http.Request, in *incoming) (f *refusal) {
 	if _, stream := door.Accepted(r.Header["Accept"]); !stream {
 		return &refuseNoStream
 	}
-	if in.session, f = srv.sessionOf(r); f != nil && !f.hold {
+	if f = srv.sessionOf(r, in); f != nil && !f.hold {
 		return f
 	}
 	cursor, one := door.Single(r.Header[cursorHeader])
@@ -33,8 +33,9 @@ func (srv *Server) readGet(r *http.Request, in *incoming) (f *refusal) {
 			return refusalOf(core.Unknown)
 		}
 	}
+	in.cursor = cursor
 	if f != nil {
-		in.kind, in.cursor = kindHeld, cursor
+		in.kind = kindHeld
 	}
 	return nil
 }
@@ -43,7 +44,7 @@ func (srv *Server) readGet(r *http.Request, in *incoming) (f *refusal) {
 func (srv *Server) readDelete(r *http.Request, in *incoming) (f *refusal) {
 	in.kind = kindDelete
 	if f = srv.readVersion(r); f == nil {
-		in.session, f = srv.sessionOf(r)
+		f = srv.sessionOf(r, in)
 	}
 	return f
 }
@@ -63,12 +64,13 @@ func (srv *Server) readVersion(r *http.Request) *refusal {
 }
 
 // attachGet attaches the connection of a GET to its stream.
-func (s *Session) attachGet(w http.ResponseWriter, r *http.Request, get engine.Get) *engine.Conn {
+func (s *Session) attachGet(w http.ResponseWriter, r *http.Request, in *incoming) *engine.Conn {
 	out := respond.New(w, s.srv.cfg.WriteTimeout)
 	if !out.CanFlush() {
 		s.srv.logNoFlush(r)
 	}
-	get.Left = s.srv.timeLeft(r, &out)
+	get := in.get
+	get.Way = s.way(r, in, &out)
 	c, served := s.engine.Get(out, get)
 	if served {
 		s.markUsed()

@@ -2,8 +2,32 @@ package rejoin
 
 import (
 	"encoding/json"
+	"strconv"
+	"strings"
 	"time"
 )
+
+// SessionRef names a session in logs, metrics and admin routes. Unlike a session id it gives no access, so it is not a secret. It is URL-safe.
+type SessionRef string
+
+// StreamRef names a stream in the same places. It begins with the SessionRef of its session.
+type StreamRef string
+
+// stream returns the name of a stream of the session.
+func (r SessionRef) stream(number uint32) StreamRef {
+	return StreamRef(string(r) + "-" + strconv.FormatUint(uint64(number), 10))
+}
+
+// parts splits the name of a stream. ok is false if it is not such a name.
+func (r StreamRef) parts() (session SessionRef, number uint32, ok bool) {
+	at := strings.LastIndexByte(string(r), '-')
+	if at < 0 {
+		return "", 0, false
+	}
+	n, err := strconv.ParseUint(string(r[at+1:]), 10, 32)
+	session, number = SessionRef(r[:at]), uint32(n)
+	return session, number, err == nil && session.stream(number) == r
+}
 
 // SessionInfo describes a session at one moment.
 type SessionInfo struct {
@@ -14,6 +38,7 @@ type SessionInfo struct {
 	Client    json.RawMessage // clientInfo of initialize; if that is over 8 KiB, only its name, title and version
 	Created   time.Time
 	Active    time.Time    // when something happened last in the session
+	Forwarded int64        // requests that came through other processes of the cluster (Config.Cluster)
 	Streams   []StreamInfo // the standalone stream first
 }
 
@@ -26,6 +51,7 @@ type StreamInfo struct {
 	Since     time.Time       // when the stream was made
 	Events    int             // recorded so far
 	Bytes     int64           // of those events
+	Via       string          // Cluster.Self of the process that forwards its connection; "": its client is connected to this process, or not at all
 }
 
 func (s *Session) info() (SessionInfo, bool) {
@@ -35,12 +61,12 @@ func (s *Session) info() (SessionInfo, bool) {
 	}
 	out := SessionInfo{
 		Ref: s.ref, Principal: s.Principal(), Version: at.Version, Polls: at.Polls, Client: s.clientInfo(), Created: s.engine.Created(), Active: at.Active,
-		Streams: make([]StreamInfo, 0, len(at.Streams)),
+		Forwarded: int64(s.forwarded.Load()), Streams: make([]StreamInfo, 0, len(at.Streams)),
 	}
 	for i := range at.Streams {
 		st := &at.Streams[i]
 		info := StreamInfo{
-			Ref: s.ref.stream(st.Number), Method: st.Method, State: st.State.String(), Since: st.Since, Events: st.Events, Bytes: st.Bytes,
+			Ref: s.ref.stream(st.Number), Method: st.Method, State: st.State.String(), Since: st.Since, Events: st.Events, Bytes: st.Bytes, Via: st.Via,
 		}
 		if st.RequestID != "" {
 			info.RequestID = json.RawMessage(st.RequestID)

@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"strings"
 
+	"github.com/rejoin-mcp/rejoin/internal/hop"
 	"github.com/rejoin-mcp/rejoin/internal/jsonrpc"
 	"github.com/rejoin-mcp/rejoin/internal/safe"
 )
@@ -27,6 +28,8 @@ const (
 	warnMoved
 	warnFormat
 	warnInvalidData
+	warnForeign
+	warnSelfUnknown
 	warningKinds
 )
 
@@ -43,8 +46,26 @@ func (srv *Server) logNoFlush(r *http.Request) {
 
 // logHeldBack names the type of the middleware's writer.
 func (srv *Server) logHeldBack(s *Session, writer string) {
-	srv.warnOnce(warnNoFlush, "rejoin: a middleware holds back what is flushed through it: streams are closed at once, and their clients have to poll",
-		"session", s.ref, "writer", writer)
+	srv.warnOnce(warnNoFlush, heldBackMessage, "session", s.ref, "writer", writer)
+}
+
+const heldBackMessage = "rejoin: a middleware holds back what is flushed through it: streams are closed at once, and their clients have to poll"
+
+// maxHopWarnings limits the lines per minute about requests that were forwarded in vain: many may wait for an owner that is lost. Stats counts all.
+const maxHopWarnings = 20
+
+// logUnreachable reports a request that could not be forwarded.
+func (srv *Server) logUnreachable(to *hop.Place, err error) {
+	if srv.node.warnings.Take() {
+		srv.log.Warn("rejoin: the process that owns a session could not be reached, so a request was not forwarded", "process", to.Owner.Self, "error", err)
+	}
+}
+
+// logOwnerLost reports a request that was forwarded, and not answered to its end.
+func (srv *Server) logOwnerLost(to *hop.Place, err error) {
+	if srv.node.warnings.Take() {
+		srv.log.Warn("rejoin: the process that owns a session was lost while it answered a request", "process", to.Owner.Self, "error", err)
+	}
 }
 
 func (srv *Server) logNotResumable(s *Session) {

@@ -26,7 +26,7 @@ func (srv *Server) openSession(w http.ResponseWriter, r *http.Request, in *incom
 			s.end(core.OpenFailure)
 		}
 	}()
-	c := s.startPost(w, r, in.one[:], false, core.Initialize, ModeJSON)
+	c := s.startPost(w, r, in, core.Initialize, ModeJSON)
 	opened = true
 	return c, nil
 }

@@ -7,6 +7,7 @@ import (
 	"github.com/rejoin-mcp/rejoin/core"
 	"github.com/rejoin-mcp/rejoin/internal/door"
 	"github.com/rejoin-mcp/rejoin/internal/engine"
+	"github.com/rejoin-mcp/rejoin/internal/hop"
 	"github.com/rejoin-mcp/rejoin/internal/jsonrpc"
 	"github.com/rejoin-mcp/rejoin/internal/respond"
 )
@@ -27,7 +28,12 @@ type incoming struct {
 	batch   []jsonrpc.Message // instead of one
 	body    []byte            // of a POST, as it came
 	get     engine.Get        // of a GET
-	cursor  string            // Last-Event-ID; kindHeld
+	cursor  string            // its Last-Event-ID
+
+	place     *hop.Place // the session is in another process; session is nil then
+	key       string     // of that session
+	forwarded bool       // another process has forwarded the request
+	note      hop.Note   // what that says
 }
 
 // kind is what an HTTP request asks for.
@@ -40,6 +46,7 @@ const (
 	kindGet                      // the standalone stream, or a stream to resume
 	kindDelete                   // ends the session
 	kindHeld                     // a GET that cannot be served now
+	kindProbe                    // another process asks whether this one answers
 	kindModern                   // a request of the modern era
 )
 
@@ -53,6 +60,11 @@ func (in *incoming) messages() []jsonrpc.Message {
 
 // read fills in, or returns why the request is refused. It checks first what is cheap to check: the headers.
 func (srv *Server) read(w http.ResponseWriter, r *http.Request, in *incoming) *refusal {
+	if srv.node != nil && r.Header[hop.Header] != nil {
+		if f := srv.node.receive(w, r, in); f != nil || in.kind == kindProbe {
+			return f
+		}
+	}
 	if why := srv.guard.Check(r); why != "" {
 		return &refusal{status: http.StatusForbidden, code: CodeInvalidRequest, message: why}
 	}
@@ -119,6 +131,8 @@ func (srv *Server) readMessage(r *http.Request, in *incoming) (f *refusal) {
 	switch modern = modern || core.IsModern(version); {
 	case !one:
 		return &refuseTwoVersions
+	case modern && in.forwarded: // nothing forwards these
+		return &refuseMisdirected
 	case modern && (srv.cfg.Eras == EraLegacy || srv.refusesProbe(r, m)):
 		return &refuseModern
 	case modern:
@@ -131,7 +145,7 @@ func (srv *Server) readMessage(r *http.Request, in *incoming) (f *refusal) {
 	if m.Kind == jsonrpc.Request && string(m.Method) == "initialize" {
 		return srv.readInitialize(r, in)
 	}
-	if in.session, f = srv.sessionOf(r); f != nil {
+	if f = srv.sessionOf(r, in); f != nil {
 		return f
 	}
 	if in.kind = kindNotification; m.Kind == jsonrpc.Request {
@@ -168,10 +182,14 @@ func (srv *Server) readInitialize(r *http.Request, in *incoming) *refusal {
 		return &refuseNoJSON
 	case !one:
 		return &refuseTwoSessions
+	case in.forwarded: // nothing forwards these
+		return &refuseMisdirected
 	case srv.engine.Draining():
 		return &refuseDraining
 	case srv.node != nil && !srv.node.member.Serves(r.Context()):
 		return &refuseAway
+	case srv.node != nil && !srv.node.checkSelf(r):
+		return &refuseSelf
 	case srv.tooManyUnreturned():
 		return &refuseUnreturned
 	case id != "" && srv.findSession(id, r) != nil: // the id of an ended session is accepted: clients keep sending it
@@ -180,27 +198,26 @@ func (srv *Server) readInitialize(r *http.Request, in *incoming) *refusal {
 	return nil
 }
 
-// sessionOf returns the session that a request names.
-func (srv *Server) sessionOf(r *http.Request) (*Session, *refusal) {
+// sessionOf finds the session that a request names: in.session, or in.place.
+func (srv *Server) sessionOf(r *http.Request, in *incoming) *refusal {
 	id, one := door.Single(r.Header[sessionHeader])
 	switch {
 	case !one:
-		return nil, &refuseTwoSessions
+		return &refuseTwoSessions
 	case id == "":
-		return nil, &refuseNoSession
+		return &refuseNoSession
 	}
 	s := srv.findSession(id, r)
 	switch {
-	case srv.node != nil && s == nil:
-		return srv.node.locate(r, id)
+	case srv.node != nil && (s == nil || s.engine.Moved()):
+		return srv.node.locate(r, in, id)
 	case srv.node != nil && (!srv.node.member.Serves(r.Context()) || s.record.Owned() != nil): // another process may own it by now
-		return nil, &refuseAway
+		return &refuseAway
 	case s == nil:
-		return nil, &refuseUnknownSession
-	case srv.node != nil && s.engine.Moved(): // just now
-		return nil, &refuseElsewhere
+		return &refuseUnknownSession
 	}
-	return s, nil
+	in.session = s
+	return nil
 }
 
 // receiveAll delivers notifications and answers, which are in body. After the first it stops when the session ends or the client disconnects.
@@ -236,10 +253,11 @@ func (s *Session) receive(r *http.Request, m *jsonrpc.Message, body []byte) {
 
 // startPost starts requests, and delivers the notifications that came with them. It returns the connection that answers. mode is what the
 // client accepts; ModeAuto: anything.
-func (s *Session) startPost(w http.ResponseWriter, r *http.Request, ms []jsonrpc.Message, batch bool, flags core.Flags, mode Mode) *engine.Conn {
+func (s *Session) startPost(w http.ResponseWriter, r *http.Request, in *incoming, flags core.Flags, mode Mode) *engine.Conn {
 	out := respond.New(w, s.srv.cfg.WriteTimeout)
+	ms, batch := in.messages(), in.batch != nil
 	first := firstRequest(ms)
-	post := engine.Post{First: first.ID, Flags: flags, Policy: s.policyFor(r, first, mode), Left: s.srv.timeLeft(r, &out)}
+	post := engine.Post{First: first.ID, Flags: flags, Policy: s.policyFor(r, first, mode), Way: s.way(r, in, &out)}
 	if !out.CanFlush() && post.Policy.Mode != core.JSON {
 		s.srv.logNoFlush(r)
 	}

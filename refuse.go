@@ -32,6 +32,9 @@ func (srv *Server) refuse(w http.ResponseWriter, f *refusal, id []byte) {
 		id = nil
 	}
 	srv.stats.refused.Add(1)
+	if f.status == http.StatusMisdirectedRequest {
+		srv.stats.misdirected.Add(1)
+	}
 	h := w.Header()
 	if f.allow != "" {
 		h.Set("Allow", f.allow)
@@ -108,8 +111,27 @@ var (
 		status: http.StatusServiceUnavailable, code: codeServer, message: "the sessions of this cluster cannot be reached now; try again",
 		retry: true, hold: true,
 	}
-	refuseElsewhere = refusal{
-		status: http.StatusServiceUnavailable, code: codeServer, message: "another process serves this session; try again", retry: true, hold: true,
+	// No client sees this one: the process that has sent the request looks once more where the session is.
+	refuseMisdirected = refusal{
+		status: http.StatusMisdirectedRequest, code: codeServer, message: "this process does not own the session that the request was forwarded for",
+	}
+	refuseUnsearched = refusal{
+		status: http.StatusServiceUnavailable, code: codeServer, message: "too many unknown session ids are asked for; try again", retry: true, hold: true,
+	}
+	refuseUnreachable = refusal{
+		status: http.StatusServiceUnavailable, code: codeServer, message: "the process that owns the session cannot be reached now; try again",
+		data: `{"reason":"` + ReasonUnreachable + `"}`, retry: true, hold: true,
+	}
+	refuseOwnerLost = refusal{
+		status: http.StatusServiceUnavailable, code: codeServer, message: "the process that owns the session was lost; the message may have reached it",
+		data: `{"reason":"` + ReasonOwnerLost + `"}`, retry: true, hold: true,
+	}
+	refuseForeign = refusal{
+		status: http.StatusServiceUnavailable, code: codeServer, retry: true, hold: true,
+		message: "the process that owns the session was asked, and something in between has answered; try again",
+	}
+	refuseSelf = refusal{
+		status: http.StatusServiceUnavailable, code: codeServer, message: "Cluster.Self of this process is the address of another one", retry: true,
 	}
 	refuseFull = refusal{
 		status: http.StatusServiceUnavailable, code: codeServer, message: "too many sessions (Config.MaxSessions); try again later", retry: true,
@@ -197,10 +219,8 @@ func refusalOf(why core.Reason) *refusal {
 		}
 	case core.Draining, core.Shutdown: // Shutdown: only while initialize is being answered
 		return &refuseDraining
-	case core.StoreFailed: // only while initialize is being answered
+	case core.StoreFailed, core.Moved: // the first only while initialize is being answered
 		return &refuseAway
-	case core.Moved:
-		return &refuseElsewhere
 	case core.NoStandalone:
 		return &refuseNoStandalone
 	case core.Unknown:

@@ -97,53 +97,82 @@ func NewServer(app App, cfg Config) (*Server, error) {
 // Serve answers one HTTP request. It is for adapters: nothing in r.Context() may be reused after Serve returns, because a tool may still read
 // it.
 func (srv *Server) Serve(w http.ResponseWriter, r *http.Request) {
-	// This is the only place that answers refusals. Many connections wait in c.Serve, so little is kept on the stack below it.
-	c, id, status, f := srv.dispatch(w, r)
-	if c != nil {
+	// This is the only place that answers refusals. Many connections wait in c.Serve and p.serve, so little is kept on the stack below them.
+	o := srv.dispatch(w, r)
+	if o.passing != nil {
+		o.passing.serve()
+		return
+	}
+	if c := o.conn; c != nil {
 		how := engine.Lost // if user code panics; net/http ends the connection
 		defer func() { c.End(how) }()
 		var why core.Reason
 		if how, why = c.Serve(r.Context()); how == engine.Refused {
-			id = c.Request()
-			status, f = connectionRefusal(w, why)
+			o.id = c.Request()
+			o.status, o.refusal = connectionRefusal(w, why)
 		}
 	}
 	switch {
-	case f != nil && f.hold && r.Method == http.MethodGet: // its session has moved just now
+	case o.refusal != nil && o.refusal.hold && r.Method == http.MethodGet: // its session has moved just now
 		srv.holdStream(w, r, r.Header.Get(cursorHeader))
-	case f != nil:
-		srv.refuse(w, f, id)
-	case status != 0:
-		srv.answerEmpty(w, status)
+	case o.refusal != nil:
+		srv.refuse(w, o.refusal, o.id)
+	case o.status != 0:
+		srv.answerEmpty(w, o.status)
 	}
 }
 
-// dispatch reads a request and does what it asks for, except what may wait: for that the caller serves c. If c is nil, the answer is f with
-// the request id, or an empty response with status if f is nil. A status of 0 means that the response was written.
-func (srv *Server) dispatch(w http.ResponseWriter, r *http.Request) (c *engine.Conn, id []byte, status int, f *refusal) {
+// outcome is what is left to do for a request. In its zero value the response was written.
+type outcome struct {
+	conn    *engine.Conn // to be served
+	passing *passing     // to be served
+	refusal *refusal     // to be answered
+	id      []byte       // of the request, for the refusal
+	status  int          // of an empty response
+}
+
+// dispatch reads a request and does what it asks for, except what may wait.
+func (srv *Server) dispatch(w http.ResponseWriter, r *http.Request) outcome {
 	var in incoming
-	if f = srv.read(w, r, &in); f != nil {
-		return nil, in.id, 0, f
+	if f := srv.read(w, r, &in); f != nil {
+		return outcome{refusal: f, id: in.id}
 	}
+	if in.place != nil {
+		return srv.forward(w, r, &in)
+	}
+	return srv.perform(w, r, &in)
+}
+
+// perform does what a request asks for that was read, except what may wait.
+func (srv *Server) perform(w http.ResponseWriter, r *http.Request, in *incoming) outcome {
+	o := outcome{id: in.id}
 	switch s := in.session; in.kind {
 	case kindInitialize:
-		c, f = srv.openSession(w, r, &in)
+		o.conn, o.refusal = srv.openSession(w, r, in)
 	case kindRequest:
-		c = s.startPost(w, r, in.messages(), in.batch != nil, 0, in.mode)
+		o.conn = s.startPost(w, r, in, 0, in.mode)
 	case kindNotification:
 		s.receiveAll(r, in.messages(), in.body)
-		status = http.StatusAccepted
+		o.status = http.StatusAccepted
 	case kindGet:
-		c = s.attachGet(w, r, in.get)
+		o.conn = s.attachGet(w, r, in)
 	case kindDelete:
-		s.end(core.Deleted)
-		status = http.StatusNoContent
+		if s.end(core.Deleted); srv.node != nil && s.engine.Moved() { // just now, so it has not ended
+			return srv.dispatch(w, reread(r, in))
+		}
+		o.status = http.StatusNoContent
 	case kindHeld:
 		srv.holdStream(w, r, in.cursor)
+	case kindProbe:
+		o.status = http.StatusNoContent
 	case kindModern:
-		f = srv.serveModern(w, r, &in.one[0], in.body)
+		o.refusal = srv.serveModern(w, r, &in.one[0], in.body)
 	}
-	return c, in.id, status, f
+	if o.conn != nil && srv.node != nil && in.kind != kindInitialize && o.conn.Moved() { // just now: nothing has begun
+		o.conn.End(engine.Refused)
+		return srv.dispatch(w, reread(r, in))
+	}
+	return o
 }
 
 // tooManyUnreturned reports whether so many handlers run although their requests have ended that no session and no request of the modern era

@@ -28,9 +28,16 @@ type Stats struct {
 	Doubted   int64 // sessions whose client did not come back in time, so that it is not disconnected again
 	Moved     int64 // sessions that another process took over (eventstore.ErrFenced)
 	Adopted   int64 // sessions that this process took over from one that is lost
-	Elsewhere int64 // requests for sessions of another process that is alive
 	Away      int64 // requests that were not served because the directory did not answer
-	Held      int64 // of Elsewhere and Away those that were answered by a stream that ends at once
+	Held      int64 // GETs that could not be served and were answered by a stream that ends at once
+
+	Forwarded   int64 // requests for sessions of other processes that were answered by these processes
+	Received    int64 // requests that other processes forwarded to this one
+	Misdirected int64 // requests that said so and were refused: this process did not own the session, or another one was meant
+	Unreachable int64 // requests whose owner could not be reached, so that they were not sent
+	OwnerLost   int64 // requests whose owner was lost, or did not answer, after they were sent
+	Foreign     int64 // answers to forwarded requests that were not of a rejoin server, but of something in between
+	Unsearched  int64 // requests for sessions that were not looked up, because too many ids were unknown
 
 	Evicted        int64 // events that the store dropped because it had no room
 	Expired        int64 // polls for events that were gone
@@ -42,7 +49,9 @@ type Stats struct {
 
 // counters are the counters that the engine does not have.
 type counters struct {
-	opened, doubted, moved, refused, full, tasks, adopted, elsewhere, away, held atomic.Int64
+	opened, doubted, moved, refused, full, tasks, adopted, away, held atomic.Int64
+
+	forwarded, received, misdirected, unreachable, ownerLost, foreign, unsearched atomic.Int64
 }
 
 // Stats returns the numbers as they are now, for expvar, Prometheus or a log line.
@@ -53,7 +62,9 @@ func (srv *Server) Stats() Stats {
 		Abandoned: e.Abandoned.Load(), Doubted: c.doubted.Load(), Moved: c.moved.Load(), Expired: e.Expired.Load(),
 		StoreFailed: e.StoreFailed.Load(), Refused: c.refused.Load(), WritesTimedOut: e.WritesTimedOut.Load(), Full: c.full.Load(),
 	}
-	out.Adopted, out.Elsewhere, out.Away, out.Held = c.adopted.Load(), c.elsewhere.Load(), c.away.Load(), c.held.Load()
+	out.Adopted, out.Away, out.Held = c.adopted.Load(), c.away.Load(), c.held.Load()
+	out.Forwarded, out.Received, out.Misdirected = c.forwarded.Load(), c.received.Load(), c.misdirected.Load()
+	out.Unreachable, out.OwnerLost, out.Foreign, out.Unsearched = c.unreachable.Load(), c.ownerLost.Load(), c.foreign.Load(), c.unsearched.Load()
 	if u := eventstore.AccountantOf(srv.cfg.Store); u != nil {
 		out.StoredBytes, out.Evicted = u.Usage()
 	}

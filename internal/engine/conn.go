@@ -30,6 +30,7 @@ type Conn struct {
 	opens  bool          // it answers initialize
 	named  bool          // with a result, which comes with the session's id
 	first  []byte        // the id of the first request of a POST
+	via    string        // the process that it came through; "": none
 	orders orders
 
 	streaming bool   // it is answered by a stream
@@ -191,6 +192,13 @@ func (c *Conn) End(how Outcome) {
 
 // Request is the id of the first request of a POST.
 func (c *Conn) Request() []byte { return c.first }
+
+// Moved reports whether it was refused because another process owns the session.
+func (c *Conn) Moved() bool {
+	c.s.mu.Lock()
+	defer c.s.mu.Unlock()
+	return c.orders.refuse != core.NoReason && c.s.over == core.Moved
+}
 
 // Outcome is how a connection ended.
 type Outcome uint8

@@ -24,6 +24,7 @@ type StreamSnapshot struct {
 	Since     time.Time
 	Events    int
 	Bytes     int64
+	Via       string // the process that its connection came through; "": none
 }
 
 // Snapshot looks at the session. Not ok: it has ended.
@@ -39,9 +40,13 @@ func (s *Session) Snapshot() (at Snapshot, ok bool) {
 			continue
 		}
 		info := s.m.Inspect(int32(i))
-		at.Streams = append(at.Streams, StreamSnapshot{
+		stream := StreamSnapshot{
 			Number: st.n, Method: st.method, RequestID: st.requestID, State: info.State, Since: info.Since, Events: int(st.events), Bytes: st.bytes,
-		})
+		}
+		if st.conn != nil {
+			stream.Via = st.conn.via
+		}
+		at.Streams = append(at.Streams, stream)
 	}
 	return at, true
 }

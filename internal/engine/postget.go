@@ -16,14 +16,21 @@ type Post struct {
 	First   []byte     // the id of the first request, for a refusal
 	Flags   core.Flags // Initialize
 	Policy  core.Policy
+	Way     Way
+}
+
+// Way is what is between a connection and its client, so far as the response writer does not tell.
+type Way struct {
 	Left    time.Duration // the connection must end in so long; 0: no limit
+	NoFlush bool          // nothing of the response reaches the client before its end
+	Via     string        // the process of the cluster that the request came through; "": none
 }
 
 // Post starts requests. The caller serves the connection and ends it; started: it gives the requests to the app before.
 func (s *Session) Post(out respond.Writer, post *Post) (c *Conn, started bool) {
-	in := core.In{Op: core.Post, Flags: post.Flags, Dur: post.Left, Nonce: mrand.Uint64()} //nolint:gosec // the stream's name is the secret
+	in := core.In{Op: core.Post, Flags: post.Flags, Dur: post.Way.Left, Nonce: mrand.Uint64()} //nolint:gosec // the stream's name is the secret
 	in.Stream = newStreamID()
-	if !out.CanFlush() {
+	if !out.CanFlush() || post.Way.NoFlush {
 		in.Flags |= core.NoFlush
 	}
 	st := &stream{id: in.Stream, batch: post.Batch != nil, method: post.Request.method}
@@ -50,7 +57,7 @@ func (s *Session) Post(out respond.Writer, post *Post) (c *Conn, started bool) {
 	s.mu.Lock()
 	in.Stale = s.stale.count()
 	c = s.newConn(out)
-	c.policy = post.Policy
+	c.policy, c.via = post.Policy, post.Way.Via
 	in.Conn, in.Policy, c.stream, c.opens, c.first = c.id, &c.policy, in.Stream, post.Flags&core.Initialize != 0, post.First
 	s.step(&in, &p)
 	s.mu.Unlock()
@@ -71,25 +78,25 @@ type Get struct {
 	Resumes bool // from Stream and Seq, the cursor that the client sent
 	Stream  core.StreamID
 	Seq     uint64
-	Left    time.Duration // the connection must end in so long; 0: no limit
+	Way     Way
 }
 
 // Get attaches a reader. The caller serves the connection and ends it; served: it was not refused.
 func (s *Session) Get(out respond.Writer, get Get) (c *Conn, served bool) {
-	in := core.In{Op: core.Get, Stream: get.Stream, Seq: get.Seq, Dur: get.Left, Nonce: mrand.Uint64(), Rand: spread()} //nolint:gosec // as above
+	in := core.In{Op: core.Get, Stream: get.Stream, Seq: get.Seq, Dur: get.Way.Left, Nonce: mrand.Uint64(), Rand: spread()} //nolint:gosec // as above
 	if get.Resumes {
 		in.Flags |= core.HasCursor
 		if IsStandalone(get.Stream) {
 			in.Flags |= core.OfStandalone
 		}
 	}
-	if !out.CanFlush() {
+	if !out.CanFlush() || get.Way.NoFlush {
 		in.Flags |= core.NoFlush
 	}
 	var p pass
 	s.mu.Lock()
 	c = s.newConn(out)
-	in.Conn, c.orders.acked = c.id, get.Resumes
+	in.Conn, c.orders.acked, c.via = c.id, get.Resumes, get.Way.Via
 	s.step(&in, &p)
 	if c.orders.acked && c.orders.head && (c.orders.from != get.Seq || c.stream != get.Stream) { // the cursor says nothing of what is there
 		c.orders.acked = false

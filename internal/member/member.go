@@ -282,6 +282,12 @@ func (m *Member) Gone(ctx context.Context, owner cluster.Member) bool {
 	return m.fateOf(owner) != Alive && m.renew(ctx, asked) == nil && m.fateOf(owner) != Alive
 }
 
+// Suspects reports whether Gone might say yes.
+func (m *Member) Suspects(owner cluster.Member) bool { return m.fateOf(owner) != Alive }
+
+// Look asks the directory for the members as they are now.
+func (m *Member) Look(ctx context.Context) { _ = m.renew(ctx, m.busy.Load()) } // if it fails, the last view stands
+
 func (m *Member) fateOf(owner cluster.Member) Fate {
 	m.mu.Lock()
 	defer m.mu.Unlock()

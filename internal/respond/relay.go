@@ -159,11 +159,8 @@ func (r *Relay) Answer(status int, body []byte, event bool) {
 	}
 }
 
-// Abort breaks the connection. It panics with http.ErrAbortHandler.
-func (r *Relay) Abort() {
-	_ = r.out.deadline(time.Unix(1, 0)) // so that no end is written where a middleware catches the panic
-	panic(http.ErrAbortHandler)
-}
+// Abort is the Writer's.
+func (r *Relay) Abort() { r.out.Abort() }
 
 // obey does one thing that the handler asked for.
 func (r *Relay) obey(o relayOrder) error {

@@ -108,6 +108,9 @@ func (w *Writer) deadline(at time.Time) error {
 // HTTP/2 ends the stream when it is over.
 func (w *Writer) Unbound() bool { return w.deadline(time.Time{}) == nil }
 
+// Header is the head of the response, until that has left.
+func (w *Writer) Header() http.Header { return w.w.Header() }
+
 // Head sets the header fields of a stream, before the first flush: proxies and compressors look at them.
 func (w *Writer) Head() {
 	h := w.w.Header()
@@ -245,6 +248,12 @@ func (w *Writer) lift() {
 	if w.timeout > 0 && w.rolls {
 		_ = w.deadline(time.Time{}) // it worked before
 	}
+}
+
+// Abort breaks the connection, so that the client does not take what it has got for the whole. It panics with http.ErrAbortHandler.
+func (w *Writer) Abort() {
+	_ = w.deadline(time.Unix(1, 0)) // so that no end is written where a middleware catches the panic
+	panic(http.ErrAbortHandler)
 }
 
 // Limit moves the write deadline forward. It is also called before the handler returns: the end of the response is written after that.

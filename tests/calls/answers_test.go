@@ -21,7 +21,7 @@ func TestHowAnAnswerMayBeWritten(t *testing.T) {
 		kit.Bubble(t, func(t *testing.T) {
 			onRequest, _ := silent(t)
 			app, next := kit.ManualTools()
-			c := rejointest.New(t, app, rejointest.Config{Version: version, OnRequest: onRequest, Server: rejoin.Config{Node: "n"}})
+			c := kit.New(t, app, rejointest.Config{Version: version, OnRequest: onRequest, Server: rejoin.Config{Node: "n"}})
 			call := c.CallTool("x", nil)
 			tool := next()
 			for i, test := range []struct{ answer, want string }{
@@ -58,7 +58,7 @@ func TestLineBreaksOfUnicodeDoNotLeave(t *testing.T) {
 	for _, accept := range []string{"application/json", "text/event-stream"} {
 		kit.Bubble(t, func(t *testing.T) {
 			app, next := kit.ManualTools()
-			c := rejointest.New(t, app, rejointest.Config{OnRequest: func(string, json.RawMessage) (any, error) { return 1, nil }})
+			c := kit.New(t, app, rejointest.Config{OnRequest: func(string, json.RawMessage) (any, error) { return 1, nil }})
 			session := sessionOf(c, next)
 			for _, result := range []any{raw, &rejoin.Error{Code: 1, Message: breaks, Data: raw}} {
 				w := kit.Serve(c.Server(), kit.InSession(t, session, kit.CallBody("1", `{"_meta":{"progressToken":1}}`), "Accept", accept))
@@ -89,7 +89,7 @@ func TestDataOfAnErrorThatIsNotJSON(t *testing.T) {
 		kit.Bubble(t, func(t *testing.T) {
 			var logged kit.Log
 			app, next := kit.ManualTools()
-			c := rejointest.New(t, app, rejointest.Config{Version: kit.Batches, Server: rejoin.Config{Logger: slog.New(slog.NewTextHandler(&logged, nil))}})
+			c := kit.New(t, app, rejointest.Config{Version: kit.Batches, Server: rejoin.Config{Logger: slog.New(slog.NewTextHandler(&logged, nil))}})
 			session := sessionOf(c, next)
 			for _, accept := range []string{"application/json", "text/event-stream"} {
 				w := kit.Serve(c.Server(), kit.InSession(t, session, "["+kit.CallBody("1", `{}`)+","+kit.CallBody("2", `{}`)+"]", "Accept", accept))

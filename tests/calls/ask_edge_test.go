@@ -23,7 +23,7 @@ import (
 func TestNobodyIsAskedInVain(t *testing.T) {
 	kit.Bubble(t, func(t *testing.T) {
 		app, next := kit.ManualTools()
-		c := rejointest.New(t, app, rejointest.Config{})
+		c := kit.New(t, app, rejointest.Config{})
 		listen := c.Listen()
 		call := c.CallTool("x", nil)
 		tool := next()
@@ -53,7 +53,7 @@ func TestAnswersOfOthers(t *testing.T) {
 	kit.Bubble(t, func(t *testing.T) {
 		onRequest, _ := silent(t)
 		app, next := kit.ManualTools()
-		c := rejointest.New(t, app, rejointest.Config{
+		c := kit.New(t, app, rejointest.Config{
 			OnRequest: onRequest, Header: http.Header{"User": {"alice"}},
 			Server: rejoin.Config{Node: "17", Principal: func(r *http.Request) string { return r.Header.Get("User") }},
 		})
@@ -104,7 +104,7 @@ func TestQuestionsAreWithdrawnInOrder(t *testing.T) {
 			kit.Bubble(t, func(t *testing.T) {
 				onRequest, _ := silent(t)
 				app, next := kit.ManualTools()
-				c := rejointest.New(t, app, rejointest.Config{OnRequest: onRequest, Server: rejoin.Config{Node: "n"}})
+				c := kit.New(t, app, rejointest.Config{OnRequest: onRequest, Server: rejoin.Config{Node: "n"}})
 				call := c.CallTool("x", nil)
 				tool := next()
 				other := c.CallTool("x", nil)
@@ -132,7 +132,7 @@ func TestAQuestionWithoutRoom(t *testing.T) {
 		onRequest, _ := silent(t)
 		app, next := kit.ManualTools()
 		store := eventstore.NewMemory(eventstore.MemoryConfig{SessionBytes: 64 << 10})
-		c := rejointest.New(t, app, rejointest.Config{OnRequest: onRequest, Server: rejoin.Config{Node: "n", Store: store}})
+		c := kit.New(t, app, rejointest.Config{OnRequest: onRequest, Server: rejoin.Config{Node: "n", Store: store}})
 		call := c.CallTool("x", nil)
 		tool := next()
 		got := tool.Asks(tool.Ctx, "roots/list")
@@ -155,7 +155,7 @@ func TestAQuestionWithoutRoom(t *testing.T) {
 func TestAReplyThatPanics(t *testing.T) {
 	kit.Bubble(t, func(t *testing.T) {
 		app, next := kit.ManualTools()
-		c := rejointest.New(t, app, rejointest.Config{
+		c := kit.New(t, app, rejointest.Config{
 			OnRequest: func(string, json.RawMessage) (any, error) { return 1, nil }, Server: rejoin.Config{Logger: kit.QuietLogger()},
 		})
 		call := c.CallTool("x", nil)

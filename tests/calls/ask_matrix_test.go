@@ -204,7 +204,7 @@ func newPlace(t *testing.T, version string, policy rejoin.Policy, noFlush bool) 
 	t.Helper()
 	onRequest, _ := silent(t)
 	app, next := kit.ManualTools()
-	c := rejointest.New(t, app, rejointest.Config{
+	c := kit.New(t, app, rejointest.Config{
 		Version: version, OnRequest: onRequest,
 		Server: rejoin.Config{Node: "n", Policy: policy, Logger: kit.QuietLogger()},
 		Handler: func(s *rejoin.Server) http.Handler {

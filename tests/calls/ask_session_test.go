@@ -17,7 +17,7 @@ import (
 func TestASessionAsksAndWaits(t *testing.T) {
 	kit.Bubble(t, func(t *testing.T) {
 		app, next := kit.ManualTools()
-		c := rejointest.New(t, app, rejointest.Config{OnRequest: func(string, json.RawMessage) (any, error) { return map[string]int{"n": 1}, nil }})
+		c := kit.New(t, app, rejointest.Config{OnRequest: func(string, json.RawMessage) (any, error) { return map[string]int{"n": 1}, nil }})
 		call := c.CallTool("x", nil)
 		tool := next()
 		s := tool.Session()

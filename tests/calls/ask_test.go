@@ -50,7 +50,7 @@ func TestRequestIsAnswered(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			kit.Bubble(t, func(t *testing.T) {
 				app, next := kit.ManualTools()
-				c := rejointest.New(t, app, rejointest.Config{OnRequest: func(method string, _ json.RawMessage) (any, error) {
+				c := kit.New(t, app, rejointest.Config{OnRequest: func(method string, _ json.RawMessage) (any, error) {
 					return method, nil
 				}})
 				call := c.CallTool("x", nil)
@@ -76,7 +76,7 @@ func TestRequestIsAnswered(t *testing.T) {
 func TestRequestFails(t *testing.T) {
 	kit.Bubble(t, func(t *testing.T) {
 		app, next := kit.ManualTools()
-		c := rejointest.New(t, app, rejointest.Config{OnRequest: func(method string, _ json.RawMessage) (any, error) {
+		c := kit.New(t, app, rejointest.Config{OnRequest: func(method string, _ json.RawMessage) (any, error) {
 			if method == "refused" {
 				return nil, &rejoin.Error{Code: -7, Message: "no", Data: json.RawMessage(`{"why":1}`)}
 			}
@@ -100,7 +100,7 @@ func TestRequestFails(t *testing.T) {
 func TestRequestWithoutAStream(t *testing.T) {
 	kit.Bubble(t, func(t *testing.T) {
 		app, next := kit.ManualTools()
-		c := rejointest.New(t, app, rejointest.Config{
+		c := kit.New(t, app, rejointest.Config{
 			Server:    rejoin.Config{Policy: rejoin.Policy{Mode: rejoin.ModeJSON}},
 			OnRequest: func(string, json.RawMessage) (any, error) { return "yes", nil },
 		})
@@ -117,7 +117,7 @@ func TestRequestWithoutAStream(t *testing.T) {
 	})
 	kit.Bubble(t, func(t *testing.T) {
 		app, next := kit.ManualTools()
-		c := rejointest.New(t, app, rejointest.Config{Capabilities: kit.Offers})
+		c := kit.New(t, app, rejointest.Config{Capabilities: kit.Offers})
 		call := c.CallTool("x", nil)
 		tool := next()
 		call.Cut() // before any id was sent
@@ -130,7 +130,7 @@ func TestRequestWithoutAStream(t *testing.T) {
 func TestAQuestionOnAStreamThatIsStranded(t *testing.T) {
 	kit.Bubble(t, func(t *testing.T) {
 		app, next := kit.ManualTools()
-		c := rejointest.New(t, app, rejointest.Config{Capabilities: kit.Offers})
+		c := kit.New(t, app, rejointest.Config{Capabilities: kit.Offers})
 		c.CallTool("x", nil)
 		id := next().Session().ID()
 		w := &kit.BrokenWriter{Response: kit.Response{Head: http.Header{}}}
@@ -157,7 +157,7 @@ func TestWhatEndsAQuestion(t *testing.T) {
 			kit.Bubble(t, func(t *testing.T) {
 				onRequest, speak := silent(t)
 				app, next := kit.ManualTools()
-				c := rejointest.New(t, app, rejointest.Config{OnRequest: onRequest})
+				c := kit.New(t, app, rejointest.Config{OnRequest: onRequest})
 				call := c.CallTool("x", nil)
 				tool := next()
 				ctx, cancel := context.WithTimeout(context.Background(), time.Hour)
@@ -189,7 +189,7 @@ func TestAQuestionThatNobodyWaitsForIsWithdrawn(t *testing.T) {
 	kit.Bubble(t, func(t *testing.T) {
 		onRequest, speak := silent(t)
 		app, next := kit.ManualTools()
-		c := rejointest.New(t, app, rejointest.Config{OnRequest: onRequest})
+		c := kit.New(t, app, rejointest.Config{OnRequest: onRequest})
 		listen := c.Listen()
 		call := c.CallTool("x", nil)
 		tool := next()
@@ -222,7 +222,7 @@ func TestAQuestionThatNobodyWaitsForIsWithdrawn(t *testing.T) {
 func TestASessionAsks(t *testing.T) {
 	kit.Bubble(t, func(t *testing.T) {
 		app, next := kit.ManualTools()
-		c := rejointest.New(t, app, rejointest.Config{OnRequest: func(string, json.RawMessage) (any, error) { return 1, nil }})
+		c := kit.New(t, app, rejointest.Config{OnRequest: func(string, json.RawMessage) (any, error) { return 1, nil }})
 		c.CallTool("x", nil)
 		s := next().Session()
 		got := make(chan any, 1)
@@ -252,7 +252,7 @@ func TestASessionAsks(t *testing.T) {
 func TestIDsOfQuestionsNeverRepeat(t *testing.T) {
 	kit.Bubble(t, func(t *testing.T) {
 		app, next := kit.ManualTools()
-		c := rejointest.New(t, app, rejointest.Config{
+		c := kit.New(t, app, rejointest.Config{
 			Server:    rejoin.Config{Node: "node-7"},
 			OnRequest: func(string, json.RawMessage) (any, error) { return nil, nil },
 		})
@@ -279,7 +279,7 @@ func TestAnswersThatNobodyWaitsFor(t *testing.T) {
 	kit.Bubble(t, func(t *testing.T) {
 		onRequest, _ := silent(t)
 		app, next := kit.ManualTools()
-		c := rejointest.New(t, app, rejointest.Config{OnRequest: onRequest})
+		c := kit.New(t, app, rejointest.Config{OnRequest: onRequest})
 		call := c.CallTool("x", nil)
 		tool := next()
 		got := tool.Asks(tool.Ctx, "roots/list")

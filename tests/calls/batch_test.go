@@ -38,7 +38,7 @@ func echo() rejoin.App {
 // In a session of 2025-03-26 a batch of requests gets one answer: an array, or a stream with an event for each response.
 func TestABatchIsAnsweredWhole(t *testing.T) {
 	kit.Bubble(t, func(t *testing.T) {
-		c := rejointest.New(t, echo(), rejointest.Config{Version: kit.Batches})
+		c := kit.New(t, echo(), rejointest.Config{Version: kit.Batches})
 		body, res := kit.Post(t, c, "["+kit.CallBody("1", `{"a":1}`)+","+kit.CallBody(`"1"`, `{"wait":20}`)+","+kit.CallBody("3", `{"wait":10}`)+"]")
 		require.Equal(t, "application/json", res.Header.Get("Content-Type"))
 		require.JSONEq(t, `[{"jsonrpc":"2.0","id":1,"result":{"a":1}},{"jsonrpc":"2.0","id":3,"result":{"wait":10}},{"jsonrpc":"2.0","id":"1","result":{"wait":20}}]`,
@@ -82,7 +82,7 @@ func TestABatchWithNotifications(t *testing.T) {
 	kit.Bubble(t, func(t *testing.T) {
 		var told []string
 		app := &kit.Fake{OnNotification: func(n *rejoin.Notification) { told = append(told, n.Method()) }}
-		c := rejointest.New(t, app, rejointest.Config{Version: kit.Batches})
+		c := kit.New(t, app, rejointest.Config{Version: kit.Batches})
 		told = nil
 		const note = `{"jsonrpc":"2.0","method":"notifications/`
 		body, res := kit.Post(t, c, "["+note+`a"},`+kit.CallBody("1", "{}")+","+note+`b"}]`)
@@ -117,7 +117,7 @@ func TestRefusedBatchesStartNothing(t *testing.T) {
 			},
 			OnNotification: func(*rejoin.Notification) { told++ },
 		}
-		c := rejointest.New(t, app, rejointest.Config{Version: kit.Batches, Server: rejoin.Config{MaxConcurrent: 4}})
+		c := kit.New(t, app, rejointest.Config{Version: kit.Batches, Server: rejoin.Config{MaxConcurrent: 4}})
 		c.Start("stay", nil) // its id is 2
 		told = 0
 		const note = `{"jsonrpc":"2.0","method":"notifications/x"}`
@@ -144,7 +144,7 @@ func TestRefusedBatchesStartNothing(t *testing.T) {
 	})
 	for _, version := range []string{kit.Polling, kit.Legacy, "2024-11-05"} {
 		kit.Bubble(t, func(t *testing.T) {
-			c := rejointest.New(t, echo(), rejointest.Config{Version: version})
+			c := kit.New(t, echo(), rejointest.Config{Version: version})
 			for _, b := range []string{"[" + kit.Ping + "]", `[{"jsonrpc":"2.0","method":"notifications/x"}]`, "[]"} {
 				body, res := kit.Post(t, c, b)
 				require.Equal(t, "400 error(-32600,null)", kit.Refusal(t, body, res), version)
@@ -157,7 +157,7 @@ func TestRefusedBatchesStartNothing(t *testing.T) {
 func TestABatchIsAStream(t *testing.T) {
 	kit.Bubble(t, func(t *testing.T) {
 		var told kit.Ends
-		c := rejointest.New(t, told.App(), rejointest.Config{Version: kit.Batches, Server: rejoin.Config{
+		c := kit.New(t, told.App(), rejointest.Config{Version: kit.Batches, Server: rejoin.Config{
 			KeepAlive: -1, Policy: rejoin.Policy{MaxRuntime: time.Hour, StreamAfter: time.Millisecond},
 		}})
 		res := c.Do(kit.Request(t, http.MethodPost, "["+kit.CallBody("1", "{}")+","+kit.CallBody("2", "{}")+"]"))
@@ -174,7 +174,7 @@ func TestABatchIsAStream(t *testing.T) {
 // If the rest of a batch was dropped, there is one error for each request whose response the client has not got.
 func TestABatchThatWasDropped(t *testing.T) {
 	kit.Bubble(t, func(t *testing.T) {
-		c := rejointest.New(t, echo(), rejointest.Config{Version: kit.Batches, Server: rejoin.Config{Policy: rejoin.Policy{Mode: rejoin.ModeSSE}}})
+		c := kit.New(t, echo(), rejointest.Config{Version: kit.Batches, Server: rejoin.Config{Policy: rejoin.Policy{Mode: rejoin.ModeSSE}}})
 		body, _ := kit.Post(t, c, "["+kit.CallBody("1", `{"wait":10}`)+","+kit.CallBody("2", `{"wait":20}`)+","+kit.CallBody("3", `{"wait":30}`)+"]")
 		require.Equal(t, "comment 1:result 2:result 3:result", kit.EventsSummary(body))
 		first := regexp.MustCompile(`(?m)^id: (.*\.1)$`).FindStringSubmatch(body)[1]
@@ -190,7 +190,7 @@ func TestIDsComeBackAsTheyWereSent(t *testing.T) {
 	for _, version := range []string{kit.Polling, kit.Batches} {
 		kit.Bubble(t, func(t *testing.T) {
 			app, next := kit.ManualTools()
-			c := rejointest.New(t, app, rejointest.Config{Version: version})
+			c := kit.New(t, app, rejointest.Config{Version: version})
 			c.CallTool("x", nil)
 			session := next().Session().ID()
 			ids := []string{
@@ -215,7 +215,7 @@ func TestIDsComeBackAsTheyWereSent(t *testing.T) {
 func TestAnIDInFlightIsRefused(t *testing.T) {
 	kit.Bubble(t, func(t *testing.T) {
 		app, next := kit.ManualTools()
-		c := rejointest.New(t, app, rejointest.Config{})
+		c := kit.New(t, app, rejointest.Config{})
 		first := c.CallTool("x", nil)
 		tool := next()
 		before := c.Server().Stats()

@@ -35,7 +35,7 @@ func TestADisconnectNeverCancels(t *testing.T) {
 			t.Run(version+", "+name, func(t *testing.T) {
 				kit.Bubble(t, func(t *testing.T) {
 					app, next := kit.ManualTools()
-					c := rejointest.New(t, app, rejointest.Config{Version: version})
+					c := kit.New(t, app, rejointest.Config{Version: version})
 					call := c.CallTool("x", nil)
 					tool := next()
 					lose(tool, call)
@@ -90,7 +90,7 @@ func TestWhatCancelsTellsWhy(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			kit.Bubble(t, func(t *testing.T) {
 				var told kit.Ends
-				c := rejointest.New(t, told.App(), rejointest.Config{Server: rejoin.Config{Policy: test.policy}})
+				c := kit.New(t, told.App(), rejointest.Config{Server: rejoin.Config{Policy: test.policy}})
 				test.do(c, c.CallTool("x", nil))
 				synctest.Wait()
 				require.Equal(t, []error{test.cause}, told.Cancelled)
@@ -108,7 +108,7 @@ func TestWhatCancelsTellsWhy(t *testing.T) {
 func TestAContextEndsWithItsCall(t *testing.T) {
 	kit.Bubble(t, func(t *testing.T) {
 		app, next := kit.ManualTools()
-		c := rejointest.New(t, app, rejointest.Config{})
+		c := kit.New(t, app, rejointest.Config{})
 		c.CallTool("x", nil)
 		tool := next()
 		require.NoError(t, tool.Cause())
@@ -124,7 +124,7 @@ func TestAContextEndsWithItsCall(t *testing.T) {
 func TestAbandonAfterCountsFromDueBack(t *testing.T) {
 	kit.Bubble(t, func(t *testing.T) {
 		app, next := kit.ManualTools()
-		c := rejointest.New(t, app, rejointest.Config{Server: rejoin.Config{Policy: rejoin.Policy{AbandonAfter: time.Minute}}})
+		c := kit.New(t, app, rejointest.Config{Server: rejoin.Config{Policy: rejoin.Policy{AbandonAfter: time.Minute}}})
 		call := c.CallTool("x", nil)
 		tool := next()
 		for range 3 {
@@ -147,7 +147,7 @@ func TestAbandonAfterCountsFromDueBack(t *testing.T) {
 func TestCancellationsThatDoNotApply(t *testing.T) {
 	kit.Bubble(t, func(t *testing.T) {
 		app, next := kit.ManualTools()
-		c := rejointest.New(t, app, rejointest.Config{})
+		c := kit.New(t, app, rejointest.Config{})
 		call := c.CallTool("x", nil)
 		tool := next()
 		for _, params := range []string{
@@ -171,7 +171,7 @@ func TestCancellationsThatDoNotApply(t *testing.T) {
 func TestACancelledRequestIsNotResumed(t *testing.T) {
 	kit.Bubble(t, func(t *testing.T) {
 		app, next := kit.ManualTools()
-		c := rejointest.New(t, app, rejointest.Config{})
+		c := kit.New(t, app, rejointest.Config{})
 		call := c.CallTool("x", nil)
 		tool := next()
 		require.NoError(t, tool.Progress(0, 0, ""))
@@ -191,7 +191,7 @@ func TestACancelledRequestIsNotResumed(t *testing.T) {
 func TestWhenAnIDIsFreeAgain(t *testing.T) {
 	kit.Bubble(t, func(t *testing.T) {
 		app, next := kit.ManualTools()
-		c := rejointest.New(t, app, rejointest.Config{})
+		c := kit.New(t, app, rejointest.Config{})
 		c.CallTool("x", nil)
 		id := next().Session().ID()
 		same := func() (string, string) {
@@ -233,7 +233,7 @@ func TestIdleSessions(t *testing.T) {
 			}
 			kit.Accept(c)
 		}
-		c := rejointest.New(t, app, rejointest.Config{Server: rejoin.Config{
+		c := kit.New(t, app, rejointest.Config{Server: rejoin.Config{
 			SessionIdleTTL: time.Minute, Policy: rejoin.Policy{AbandonAfter: -1},
 		}})
 		kit.Elapse(59 * time.Second)

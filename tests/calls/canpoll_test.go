@@ -167,7 +167,7 @@ func TestASessionLearnsThatItsClientDoesNotComeBack(t *testing.T) {
 func TestAClientThatComesBackLateIsBelieved(t *testing.T) {
 	kit.Bubble(t, func(t *testing.T) {
 		app, next := kit.ManualTools()
-		c := rejointest.New(t, app, rejointest.Config{Server: rejoin.Config{Policy: rejoin.Policy{CloseAfter: 20 * time.Second}, Logger: kit.QuietLogger()}})
+		c := kit.New(t, app, rejointest.Config{Server: rejoin.Config{Policy: rejoin.Policy{CloseAfter: 20 * time.Second}, Logger: kit.QuietLogger()}})
 		call := c.CallTool("x", nil)
 		tool := next()
 		require.NoError(t, tool.CloseStream(0))
@@ -216,7 +216,7 @@ func TestWhatRaisesNoDoubt(t *testing.T) {
 	} {
 		kit.Bubble(t, func(t *testing.T) {
 			app, next := kit.ManualTools()
-			c := rejointest.New(t, app, rejointest.Config{Server: rejoin.Config{Logger: kit.QuietLogger()}})
+			c := kit.New(t, app, rejointest.Config{Server: rejoin.Config{Logger: kit.QuietLogger()}})
 			call := c.CallTool("x", nil)
 			summary(c, call, next())
 			kit.Elapse(5 * time.Minute)
@@ -234,7 +234,7 @@ func TestDoubtCrossesClosesAndPolls(t *testing.T) {
 	kit.Bubble(t, func(t *testing.T) {
 		const calls = 40
 		app, next := kit.ManualTools()
-		c := rejointest.New(t, app, rejointest.Config{Server: rejoin.Config{Logger: kit.QuietLogger()}})
+		c := kit.New(t, app, rejointest.Config{Server: rejoin.Config{Logger: kit.QuietLogger()}})
 		first := c.CallTool("x", nil)
 		missing := next()
 		require.NoError(t, missing.CloseStream(0))

@@ -129,8 +129,8 @@ func TestASessionKnowsItsClientsCapabilities(t *testing.T) {
 			seen = append(seen, s.Client().Capabilities) // they are known already here
 			return &kit.Fake{}, nil
 		}}
-		rejointest.New(t, app, rejointest.Config{Capabilities: map[string]any{"elicitation": map[string]any{"url": struct{}{}}}})
-		rejointest.New(t, app, rejointest.Config{})
+		kit.New(t, app, rejointest.Config{Capabilities: map[string]any{"elicitation": map[string]any{"url": struct{}{}}}})
+		kit.New(t, app, rejointest.Config{})
 		s := kit.NewServer(t, app, rejoin.Config{})
 		kit.Serve(s, kit.Request(t, http.MethodPost, withoutCapabilities))
 		require.Equal(t, []json.RawMessage{json.RawMessage(`{"elicitation":{"url":{}}}`), json.RawMessage(`{}`), nil}, seen)

@@ -17,7 +17,7 @@ import (
 func TestConnected(t *testing.T) {
 	kit.Bubble(t, func(t *testing.T) {
 		app, next := kit.ManualTools()
-		c := rejointest.New(t, app, rejointest.Config{})
+		c := kit.New(t, app, rejointest.Config{})
 		call := c.CallTool("x", nil)
 		tool := next()
 		require.True(t, tool.Connected(), "it waits for its answer")
@@ -58,7 +58,7 @@ func TestConnected(t *testing.T) {
 func TestWaitConnectedOfAStrandedCall(t *testing.T) {
 	kit.Bubble(t, func(t *testing.T) {
 		app, next := kit.ManualTools()
-		c := rejointest.New(t, app, rejointest.Config{})
+		c := kit.New(t, app, rejointest.Config{})
 		call := c.CallTool("x", nil)
 		tool := next()
 		call.Cut()
@@ -88,7 +88,7 @@ func TestResumable(t *testing.T) {
 	} {
 		kit.Bubble(t, func(t *testing.T) {
 			app, next := kit.ManualTools()
-			c := rejointest.New(t, app, rejointest.Config{Version: test.version, Server: rejoin.Config{Policy: rejoin.Policy{Mode: test.mode}}})
+			c := kit.New(t, app, rejointest.Config{Version: test.version, Server: rejoin.Config{Policy: rejoin.Policy{Mode: test.mode}}})
 			call := c.CallTool("x", nil)
 			tool := next()
 			require.Equal(t, test.want, tool.Resumable(), "%+v", test)
@@ -129,7 +129,7 @@ func TestPolicyFor(t *testing.T) {
 				return p
 			},
 		}
-		c := rejointest.New(t, app, config)
+		c := kit.New(t, app, config)
 		slow, other := c.CallTool("slow", nil), c.CallTool("other", nil)
 		c.Start("prompts/get", map[string]string{"name": "p", "uri": "u"})
 		c.Start("resources/read", map[string]string{"name": "p", "uri": "u"})

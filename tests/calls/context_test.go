@@ -20,7 +20,7 @@ func TestTheEndOfACallsContext(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			kit.Bubble(t, func(t *testing.T) {
 				app, next := kit.ManualTools()
-				c := rejointest.New(t, app, rejointest.Config{})
+				c := kit.New(t, app, rejointest.Config{})
 				for why, end := range map[error]func(call *rejointest.Call){
 					rejoin.ErrCancelled: func(call *rejointest.Call) { call.Cancel("") },
 					context.Canceled:    nil,
@@ -57,7 +57,7 @@ func TestTheEndOfACallsContext(t *testing.T) {
 func TestACallsContextIsItsOwn(t *testing.T) {
 	kit.Bubble(t, func(t *testing.T) {
 		app, next := kit.ManualTools()
-		c := rejointest.New(t, app, rejointest.Config{})
+		c := kit.New(t, app, rejointest.Config{})
 		call := c.CallTool("x", nil)
 		tool := next()
 		require.NoError(t, tool.Notify("notifications/message", nil))

@@ -41,7 +41,7 @@ func TestTheCauseThatAnAppEndsASessionWithArrives(t *testing.T) {
 	kit.Bubble(t, func(t *testing.T) {
 		app, next := kit.ManualTools()
 		watched := &endApp{app, make(chan error, 1)}
-		c := rejointest.New(t, watched, rejointest.Config{})
+		c := kit.New(t, watched, rejointest.Config{})
 		call := c.CallTool("x", nil)
 		tool := next()
 		away := c.CallTool("y", nil)

@@ -95,7 +95,7 @@ func TestAResponseThatIsBeingWrittenWhenTheSessionEnds(t *testing.T) {
 	kit.Bubble(t, func(t *testing.T) {
 		app, next := kit.ManualTools()
 		store := eventstore.NewMemory(eventstore.MemoryConfig{SessionBytes: -1})
-		c := rejointest.New(t, app, rejointest.Config{Server: rejoin.Config{Store: store}})
+		c := kit.New(t, app, rejointest.Config{Server: rejoin.Config{Store: store}})
 		call := c.CallTool("x", nil)
 		tool := next()
 		require.NoError(t, tool.Progress(0, 0, ""))

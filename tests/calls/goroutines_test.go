@@ -31,7 +31,7 @@ func TestAToolThatBlocksForEverBlocksNobody(t *testing.T) {
 			}
 			return "done", nil
 		})
-		c := rejointest.New(t, app, rejointest.Config{})
+		c := kit.New(t, app, rejointest.Config{})
 		stuck := c.Start("stuck", nil)
 		kit.Elapse(time.Second)
 		require.Equal(t, "200 sse primer@0 open", kit.Last(stuck), "the head is sent while the tool blocks")
@@ -52,7 +52,7 @@ func TestAToolThatBlocksForEverBlocksNobody(t *testing.T) {
 func TestOnlyTheServingGoroutineTouchesTheWriter(t *testing.T) {
 	kit.Bubble(t, func(t *testing.T) {
 		app, next := kit.ManualTools()
-		c := rejointest.New(t, app, rejointest.Config{Handler: func(s *rejoin.Server) http.Handler {
+		c := kit.New(t, app, rejointest.Config{Handler: func(s *rejoin.Server) http.Handler {
 			h := stdadapter.New(s)
 			return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 				cw := &kit.CheckedWriter{ResponseWriter: w, T: t, Owner: kit.Goroutine()}
@@ -117,7 +117,7 @@ func TestMessagesOf16ConcurrentCallsStayOnTheirStreams(t *testing.T) {
 			}
 			return args.Me, nil
 		})
-		c := rejointest.New(t, app, rejointest.Config{})
+		c := kit.New(t, app, rejointest.Config{})
 		listen := c.Listen()
 		var all []*rejointest.Call
 		for i := range calls {
@@ -163,7 +163,7 @@ func numbers(t *testing.T, messages []json.RawMessage, method string, sender int
 func TestManyGoroutinesSendInOneCall(t *testing.T) {
 	kit.Bubble(t, func(t *testing.T) {
 		const senders, each = 8, 50
-		c := rejointest.New(t, kit.Tool(func(_ context.Context, h *rejoin.Handle) (any, error) {
+		c := kit.New(t, kit.Tool(func(_ context.Context, h *rejoin.Handle) (any, error) {
 			var work sync.WaitGroup
 			for i := range senders {
 				work.Go(func() {
@@ -189,7 +189,7 @@ func TestManyGoroutinesSendInOneCall(t *testing.T) {
 func TestWhatACallSendsAfterItsEnd(t *testing.T) {
 	kit.Bubble(t, func(t *testing.T) {
 		app, next := kit.ManualTools()
-		c := rejointest.New(t, app, rejointest.Config{})
+		c := kit.New(t, app, rejointest.Config{})
 		listen := c.Listen()
 		call := c.CallTool("x", nil)
 		tool := next()

@@ -35,7 +35,7 @@ func TestIDsAreComparedByValue(t *testing.T) {
 	for _, version := range []string{kit.Polling, kit.Batches} {
 		kit.Bubble(t, func(t *testing.T) {
 			app, next := kit.ManualTools()
-			c := rejointest.New(t, app, rejointest.Config{Version: version})
+			c := kit.New(t, app, rejointest.Config{Version: version})
 			session := sessionOf(c, next)
 			var running []*kit.Response
 			var tools []*kit.ManualTool
@@ -81,7 +81,7 @@ func TestIDsAreComparedByValue(t *testing.T) {
 // In a batch, two spellings of one value are the same id, which is refused. Two values are two ids.
 func TestIDsOfABatchAreComparedByValue(t *testing.T) {
 	kit.Bubble(t, func(t *testing.T) {
-		c := rejointest.New(t, &kit.Fake{}, rejointest.Config{Version: kit.Batches})
+		c := kit.New(t, &kit.Fake{}, rejointest.Config{Version: kit.Batches})
 		var all string
 		for i, line := range spellings {
 			for _, id := range line {
@@ -104,7 +104,7 @@ func TestIDsOfABatchAreComparedByValue(t *testing.T) {
 func TestWhatIsNoIDCancelsNothing(t *testing.T) {
 	kit.Bubble(t, func(t *testing.T) {
 		app, next := kit.ManualTools()
-		c := rejointest.New(t, app, rejointest.Config{})
+		c := kit.New(t, app, rejointest.Config{})
 		session := sessionOf(c, next)
 		var tools []*kit.ManualTool
 		for _, id := range []string{`"null"`, `"true"`, `1`, `"{}"`} {

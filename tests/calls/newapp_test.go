@@ -71,7 +71,7 @@ func TestErrorsOfAHandler(t *testing.T) {
 			}
 			return "fine", nil
 		})
-		c := rejointest.New(t, app, rejointest.Config{Server: rejoin.Config{Logger: slog.New(slog.NewTextHandler(&logged, nil))}})
+		c := kit.New(t, app, rejointest.Config{Server: rejoin.Config{Logger: slog.New(slog.NewTextHandler(&logged, nil))}})
 		beside := c.Listen()
 		require.Equal(t, &rejoin.Error{Code: 7, Message: "mine", Data: json.RawMessage(`{"reason":"r"}`)}, c.Start("own", nil).Err())
 		require.Equal(t, &rejoin.Error{Code: 8, Message: "1 is enough"}, c.Start("wrapped", nil).Err())
@@ -94,7 +94,7 @@ func TestErrorsOfAHandler(t *testing.T) {
 // A panic becomes the response: on a stream, and for a client that is disconnected.
 func TestAPanicIsAResponse(t *testing.T) {
 	kit.Bubble(t, func(t *testing.T) {
-		c := rejointest.New(t, kit.Tool(func(_ context.Context, h *rejoin.Handle) (any, error) {
+		c := kit.New(t, kit.Tool(func(_ context.Context, h *rejoin.Handle) (any, error) {
 			_ = h.Progress(1, 0, "")
 			_ = h.CloseStream(0)
 			panic("secret")
@@ -145,7 +145,7 @@ func TestOnlyTheFirstAnswerCounts(t *testing.T) {
 				require.ErrorIs(t, c.Fail(rejoin.Errorf(1, "x")), rejoin.ErrEnded)
 			}
 		}}
-		c := rejointest.New(t, app, rejointest.Config{})
+		c := kit.New(t, app, rejointest.Config{})
 		require.Equal(t, `{}`, string(c.Start("x", nil).Result()))
 		require.Equal(t, http.StatusOK, c.Start("ping", nil).Status())
 	})
@@ -184,7 +184,7 @@ func TestNameAndArguments(t *testing.T) {
 // A handler that ends its goroutine is answered like one that panics.
 func TestAHandlerThatEndsItsGoroutine(t *testing.T) {
 	kit.Bubble(t, func(t *testing.T) {
-		c := rejointest.New(t, rejoin.NewApp(rejoin.Info{}, func(context.Context, *rejoin.Request) (any, error) {
+		c := kit.New(t, rejoin.NewApp(rejoin.Info{}, func(context.Context, *rejoin.Request) (any, error) {
 			runtime.Goexit()
 			return "never", nil
 		}), rejointest.Config{Server: rejoin.Config{Logger: kit.QuietLogger()}})

@@ -42,7 +42,7 @@ func TestParamsOfNotifications(t *testing.T) {
 		for _, name := range slices.Sorted(maps.Keys(params)) {
 			order = append(order, want(name))
 		}
-		c := rejointest.New(t, kit.Tool(func(ctx context.Context, h *rejoin.Handle) (any, error) {
+		c := kit.New(t, kit.Tool(func(ctx context.Context, h *rejoin.Handle) (any, error) {
 			for _, name := range slices.Sorted(maps.Keys(params)) {
 				require.NoError(t, h.Notify("notifications/x", params[name]))
 			}

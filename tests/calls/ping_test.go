@@ -19,7 +19,7 @@ func TestAPingIsAlwaysAnswered(t *testing.T) {
 		t.Run(version, func(t *testing.T) {
 			kit.Bubble(t, func(t *testing.T) {
 				app, next := kit.ManualTools()
-				c := rejointest.New(t, app, rejointest.Config{Version: version})
+				c := kit.New(t, app, rejointest.Config{Version: version})
 				var tools []*kit.ManualTool
 				var calls []*rejointest.Call
 				for range 64 {

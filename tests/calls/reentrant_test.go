@@ -151,7 +151,7 @@ func TestNothingOfAUsersRunsUnderALock(t *testing.T) {
 				}, nil
 			},
 		}
-		c := rejointest.New(t, app, rejointest.Config{
+		c := kit.New(t, app, rejointest.Config{
 			Server: rejoin.Config{
 				Store: store, Logger: slog.New(visitorLogger{v: v}), KeepAlive: time.Second,
 				Policy:    rejoin.Policy{Retain: time.Second, MaxRuntime: time.Hour},
@@ -220,7 +220,7 @@ func TestTheLogOfAnUnsentMessageRunsUnderNoLock(t *testing.T) {
 		app, next := kit.ManualTools()
 		store := kit.NewStuckStore(t)
 		store.Store = kit.FullStore{Store: store.Store, N: 2}
-		c := rejointest.New(t, app, rejointest.Config{Server: rejoin.Config{Store: store, Logger: slog.New(visitorLogger{v: v})}})
+		c := kit.New(t, app, rejointest.Config{Server: rejoin.Config{Store: store, Logger: slog.New(visitorLogger{v: v})}})
 		v.srv = c.Server()
 		_, tool := kit.StuckCall(t, c, next, store)
 		require.NoError(t, tool.Notify("notifications/x", nil), "it waits")

@@ -149,7 +149,7 @@ func TestWhatAHandlerReturns(t *testing.T) {
 			}
 			return returns(r.Name())
 		})
-		c := rejointest.New(t, app, rejointest.Config{Server: rejoin.Config{Logger: kit.QuietLogger()}})
+		c := kit.New(t, app, rejointest.Config{Server: rejoin.Config{Logger: kit.QuietLogger()}})
 		for method, want := range map[string]map[string]string{"tools/call": toolResults, "prompts/list": otherResults} {
 			for name, want := range want {
 				for _, way := range []string{"plain", "stream", "polled"} {
@@ -170,7 +170,7 @@ func TestWhatAHandlerReturns(t *testing.T) {
 func TestAMethodThatAHandlerDoesNotKnow(t *testing.T) {
 	kit.Bubble(t, func(t *testing.T) {
 		app := rejoin.NewApp(kit.Info, func(context.Context, *rejoin.Request) (any, error) { return nil, nil })
-		c := rejointest.New(t, app, rejointest.Config{})
+		c := kit.New(t, app, rejointest.Config{})
 		for _, method := range []string{"tools/list", "tools/call", "resources/read", "completion/complete", "vendor/x", "Ping", "logging/setlevel"} {
 			require.Equal(t, unknownMethod+strconv.Quote(method), end(c.Start(method, nil)))
 		}
@@ -192,7 +192,7 @@ func TestAnErrorOfAToolIsTheOperators(t *testing.T) {
 			}
 			return returns(r.Name())
 		})
-		c := rejointest.New(t, app, rejointest.Config{Server: rejoin.Config{Logger: slog.New(slog.NewTextHandler(&logged, nil))}})
+		c := kit.New(t, app, rejointest.Config{Server: rejoin.Config{Logger: slog.New(slog.NewTextHandler(&logged, nil))}})
 		require.Equal(t, internal, end(c.CallTool("error", nil)))
 		require.Contains(t, logged.String(), "level=ERROR")
 		require.Contains(t, logged.String(), `the disk is \"full\"`)

@@ -39,7 +39,7 @@ func begins(t *testing.T, c *rejointest.Client, session, id, token string) *kit.
 func TestAProgressTokenComesBackAsItWasSent(t *testing.T) {
 	kit.Bubble(t, func(t *testing.T) {
 		app, next := kit.ManualTools()
-		c := rejointest.New(t, app, rejointest.Config{})
+		c := kit.New(t, app, rejointest.Config{})
 		listen := c.Listen()
 		session := sessionOf(c, next)
 		for i, pair := range tokens {
@@ -69,7 +69,7 @@ func TestAProgressTokenComesBackAsItWasSent(t *testing.T) {
 func TestTheProgressTokenOfAnotherCall(t *testing.T) {
 	kit.Bubble(t, func(t *testing.T) {
 		app, next := kit.ManualTools()
-		c := rejointest.New(t, app, rejointest.Config{})
+		c := kit.New(t, app, rejointest.Config{})
 		session := sessionOf(c, next)
 		w := begins(t, c, session, `"one"`, "2.0")
 		one := next()
@@ -93,7 +93,7 @@ func TestTheProgressTokenOfAnotherCall(t *testing.T) {
 func TestWhatIsNoProgressToken(t *testing.T) {
 	kit.Bubble(t, func(t *testing.T) {
 		app, next := kit.ManualTools()
-		c := rejointest.New(t, app, rejointest.Config{})
+		c := kit.New(t, app, rejointest.Config{})
 		listen := c.Listen()
 		session := sessionOf(c, next)
 		for i, token := range noTokens {

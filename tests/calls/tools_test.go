@@ -49,7 +49,7 @@ func TestAnAppOfTools(t *testing.T) {
 		)
 		require.Equal(t, map[string]any{"logging": struct{}{}}, own, "the caller's map is the caller's")
 		own["prompts"] = struct{}{}
-		c := rejointest.New(t, app, rejointest.Config{})
+		c := kit.New(t, app, rejointest.Config{})
 		require.JSONEq(t, `{"tools":[
 			{"name":"add","title":"Add","description":"Adds \"two\" numbers.",
 				"inputSchema":{"type":"object","properties":{"a":{"type":"integer"},"b":{"type":"integer"}}}},
@@ -105,7 +105,7 @@ func TestManyCallToolsOfAnApp(t *testing.T) {
 				return name + " as " + r.Name(), nil
 			}})
 		}
-		c := rejointest.New(t, rejoin.NewToolApp(rejoin.Info{}, tools...), rejointest.Config{Server: rejoin.Config{Logger: kit.QuietLogger()}})
+		c := kit.New(t, rejoin.NewToolApp(rejoin.Info{}, tools...), rejointest.Config{Server: rejoin.Config{Logger: kit.QuietLogger()}})
 		var calls []*rejointest.Call
 		for i := range 48 {
 			calls = append(calls, c.CallTool(fmt.Sprint("tool-", i%16), nil))
@@ -210,7 +210,7 @@ func TestAServerThatListsNoTools(t *testing.T) {
 					info = kit.Info
 				}
 				app := rejoin.NewApp(info, func(context.Context, *rejoin.Request) (any, error) { return json.RawMessage(list), nil })
-				c := rejointest.New(t, app, rejointest.Config{Server: rejoin.Config{Logger: slog.New(slog.NewTextHandler(&logged, nil))}})
+				c := kit.New(t, app, rejointest.Config{Server: rejoin.Config{Logger: slog.New(slog.NewTextHandler(&logged, nil))}})
 				c.Start("prompts/list", nil).Result()
 				c.Start("tools/list", map[string]string{"cursor": "2"}).Result()
 				require.Empty(t, logged.String())

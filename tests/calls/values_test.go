@@ -37,7 +37,7 @@ func withValue(s *rejoin.Server) http.Handler {
 func TestContextValuesOutliveTheRequest(t *testing.T) {
 	kit.Bubble(t, func(t *testing.T) {
 		app, next := kit.ManualTools()
-		c := rejointest.New(t, app, rejointest.Config{Header: http.Header{"X-Value": {"initialize"}}, Handler: withValue})
+		c := kit.New(t, app, rejointest.Config{Header: http.Header{"X-Value": {"initialize"}}, Handler: withValue})
 		var tools []*kit.ManualTool
 		for i := range 8 {
 			res := c.Do(kit.Request(t, http.MethodPost, fmt.Sprintf(`{"jsonrpc":"2.0","id":"id%d","method":"x"}`, i), "X-Value", fmt.Sprint(i)))
@@ -65,7 +65,7 @@ func TestContextOfANotification(t *testing.T) {
 		var got context.Context
 		var params json.RawMessage
 		var header http.Header
-		c := rejointest.New(t, &kit.Fake{OnNotification: func(n *rejoin.Notification) {
+		c := kit.New(t, &kit.Fake{OnNotification: func(n *rejoin.Notification) {
 			if n.Method() == "notifications/x" {
 				got, params, header = n.Context(), n.Params(), n.Header()
 			}
@@ -99,7 +99,7 @@ func TestParamsStayAsTheyWere(t *testing.T) {
 				}
 				kit.Accept(c)
 			}}
-			c := rejointest.New(t, app, rejointest.Config{})
+			c := kit.New(t, app, rejointest.Config{})
 			send := func(i int) string {
 				text := strings.Repeat(string(rune('a'+i%26)), 100+i)
 				req := kit.Request(t, http.MethodPost, fmt.Sprintf(`{"jsonrpc":"2.0","id":"id%d","method":"m%d","params":{"text":%q}}`, i, i, text))
@@ -129,7 +129,7 @@ func TestParamsStayAsTheyWere(t *testing.T) {
 func TestNoRequestOrWriterOutlivesItsHandler(t *testing.T) {
 	kit.Bubble(t, func(t *testing.T) {
 		app, next := kit.ManualTools()
-		c := rejointest.New(t, app, rejointest.Config{})
+		c := kit.New(t, app, rejointest.Config{})
 		c.CallTool("x", nil)
 		id := next().Session().ID()
 		var gone atomic.Int32 // a finalizer runs outside the bubble

@@ -145,7 +145,8 @@ func TestTwoProcessesAdoptAtOnce(t *testing.T) {
 			winner = 2
 		}
 		require.Equal(t, served, w.ping(t, winner, w.session()))
-		require.Equal(t, later, w.ping(t, 3-winner, w.session()))
+		require.Equal(t, served, w.ping(t, 3-winner, w.session()))
+		require.EqualValues(t, 1, w.processes[winner].Stats().Received)
 	})
 }
 
@@ -160,7 +161,8 @@ func TestAnAdoptionWhoseAnswerIsLost(t *testing.T) {
 			return f
 		})
 		require.Equal(t, later, w.ping(t, 1, w.session()))
-		require.Equal(t, later, w.ping(t, 2, w.session()), "it belongs to the second")
+		require.Equal(t, served, w.ping(t, 2, w.session()), "it belongs to the second")
+		require.EqualValues(t, 1, w.processes[2].Stats().Forwarded)
 		require.Equal(t, served, w.ping(t, 1, w.session()))
 		require.Equal(t, 1, of(1).times())
 		require.Zero(t, of(2).times())

@@ -4,6 +4,7 @@ import (
 	"net/http"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/require"
@@ -76,7 +77,7 @@ func TestTheConfigurationOfACluster(t *testing.T) {
 func TestTheSameSelfTwiceInOneProcess(t *testing.T) {
 	kit.Bubble(t, func(t *testing.T) {
 		engine := cluster.NewMemory(eventstore.MemoryConfig{})
-		c := rejoin.Cluster{Name: "a", Self: "http://pod:80"}
+		c := rejoin.Cluster{Name: "a", Self: "http://pod:80", Transport: kit.NoNetwork}
 		app, _ := kit.ManualTools()
 		cfg := rejoin.Config{Store: engine, Cluster: &c, Logger: kit.QuietLogger()}
 		s, err := rejoin.NewServer(app, cfg)
@@ -88,7 +89,7 @@ func TestTheSameSelfTwiceInOneProcess(t *testing.T) {
 		require.Empty(t, refused, "the first is not disturbed")
 
 		other := cfg
-		other.Cluster = &rejoin.Cluster{Name: "b", Self: c.Self}
+		other.Cluster = &rejoin.Cluster{Name: "b", Self: c.Self, Transport: kit.NoNetwork}
 		second := kit.NewServer(t, app, other)
 		elapse(time.Second)
 		_, refused = kit.Open(t, second)
@@ -118,11 +119,11 @@ func TestTheSameSelfTwiceInOneProcess(t *testing.T) {
 func TestTheConfigurationIsCopied(t *testing.T) {
 	kit.Bubble(t, func(t *testing.T) {
 		engine := cluster.NewMemory(eventstore.MemoryConfig{})
-		c := rejoin.Cluster{Name: "a", Self: "http://pod:80"}
+		c := rejoin.Cluster{Name: "a", Self: "http://pod:80", Transport: kit.NoNetwork}
 		require.Empty(t, clusterErrors(t, c, engine))
 		app, _ := kit.ManualTools()
 		s := kit.NewServer(t, app, rejoin.Config{Store: engine, Cluster: &c, Logger: kit.QuietLogger()})
-		require.Equal(t, rejoin.Cluster{Name: "a", Self: "http://pod:80"}, c)
+		require.Equal(t, rejoin.Cluster{Name: "a", Self: "http://pod:80", Transport: kit.NoNetwork}, c)
 		c.Name = "changed"
 		elapse(time.Minute)
 		_, refused := kit.Open(t, s)
@@ -174,6 +175,9 @@ func TestNothingRunsAfterClose(t *testing.T) {
 			p.Close()
 			close(goOn)
 			elapse(time.Minute)
+			w.net.Off("2")
+			w.net.CloseIdle()
+			synctest.Wait()
 			running := kit.Goroutines()
 			require.LessOrEqual(t, len(running), before, "%v\n%s", link, strings.Join(running, "\n\n"))
 		})

@@ -38,7 +38,7 @@ func newCrossing(t *testing.T) *crossing {
 	}}
 	c.Server = kit.NewServer(t, app, rejoin.Config{
 		Store: c.link, StoreTimeout: time.Second, KeepAlive: -1, Logger: kit.QuietLogger(), Policy: rejoin.Policy{StreamAfter: time.Millisecond},
-		Cluster: &rejoin.Cluster{Name: "test", Self: "http://a", Lease: lease, Outage: 3 * time.Second},
+		Cluster: &rejoin.Cluster{Name: "test", Self: "http://a", Transport: kit.NoNetwork, Lease: lease, Outage: 3 * time.Second},
 	})
 	synctest.Wait()
 	return c

@@ -161,7 +161,7 @@ func TestTheFirstRequestWaitsUntilItsServerHasJoined(t *testing.T) {
 		engine := cluster.NewMemory(eventstore.MemoryConfig{})
 		slow := clustertest.NewFaulty(engine, engine, func(clustertest.Call) clustertest.Fault { return clustertest.Fault{Delay: 50 * time.Millisecond} })
 		app, _ := kit.ManualTools()
-		s := kit.NewServer(t, app, rejoin.Config{Store: slow, Cluster: &rejoin.Cluster{Name: "test", Self: "http://0"}, Logger: kit.QuietLogger()})
+		s := kit.NewServer(t, app, rejoin.Config{Store: slow, Cluster: &rejoin.Cluster{Name: "test", Self: "http://0", Transport: kit.NoNetwork}, Logger: kit.QuietLogger()})
 		defer elapse(time.Minute)
 		defer s.Close()
 		id, status := kit.OpenNow(t, s, kit.Initialize)

@@ -47,10 +47,13 @@ func (f *follower) lossy() bool {
 // excused reports whether a fault explains that a call has ended without its result.
 func (f *follower) excused() bool {
 	tt := f.c.tt
-	_, owners := tt.engine.owner(f.c.key)
+	owner, owners := tt.engine.owner(f.c.key)
 	t := tt.taleOf(f.c.key)
 	tt.mu.Lock()
 	defer tt.mu.Unlock()
+	if tt.isDead(owner.Fence.Incarnation) {
+		return true // the process that has forwarded the request says so
+	}
 	return t.lossy || t.lost || t.gone || t.deleted || t.cancelled[f.name] || owners > f.owners
 }
 
@@ -227,7 +230,7 @@ func (f *follower) terminal(data string, named bool) {
 	if m.ID != f.name && m.ID != nil {
 		f.fault("the response is to %v", m.ID)
 	}
-	if f.answer != "" && data != f.answer && !f.lossy() && !strings.Contains(data, `"reason":"store"`) { // it cannot be read now
+	if f.answer != "" && data != f.answer && !f.lossy() && !strings.Contains(f.answer+data, `"reason":"store"`) { // it could not be read once
 		f.fault("the response was %s and is %s", f.answer, data)
 	}
 	f.answered = true

@@ -62,6 +62,8 @@ func (tt *torture) kill(p *machine) {
 	p.wires = map[*wire]bool{}
 	tt.mu.Unlock()
 	p.link.SetLink(clustertest.Refused)
+	tt.net.Refuse(p.host(), true)
+	tt.net.Reset(p.host())
 	for x := range wires {
 		x.end(true)
 	}

@@ -39,6 +39,9 @@ type machine struct {
 	wires map[*wire]bool
 }
 
+// host is its name in the network.
+func (p *machine) host() string { return strings.TrimPrefix(p.self, "http://") }
+
 // torture is one random history of a cluster of three processes, determined by a seed. Clients open sessions, call tools, cut their connections, poll
 // and end their sessions. Meanwhile processes die without a word and are replaced, lose the engine for shorter and longer than a lease, get no
 // answers, and the engine loses its data. In the end each event was read once and in order, or a fault explains why it was not.
@@ -48,6 +51,7 @@ type torture struct {
 	random *rand.Rand
 	began  time.Time
 	engine *chronicle
+	net    *kit.Network // between the processes
 	moods  hardships
 
 	traced sync.Mutex
@@ -136,6 +140,7 @@ func newTorture(t *testing.T, seed uint64) *torture {
 	}
 	tt.random = tt.rand("story")
 	tt.engine = newChronicle(tt.fault, tt.say)
+	tt.net = kit.NewNetwork(t)
 	return tt
 }
 
@@ -186,7 +191,7 @@ func (tt *torture) start(self string) *machine {
 		Store: p.link, KeepAlive: -1, StoreTimeout: time.Second, Logger: kit.QuietLogger(),
 		Policy: rejoin.Policy{Retry: 500 * time.Millisecond, AbandonAfter: -1},
 		Cluster: &rejoin.Cluster{
-			Name: "test", Self: self, Lease: lease, Outage: []time.Duration{-1, 3 * time.Second, 30 * time.Second}[random.IntN(3)],
+			Name: "test", Self: self, Transport: noting{tt.net.Transport(p.host())}, Lease: lease, Outage: []time.Duration{-1, 3 * time.Second, 30 * time.Second}[random.IntN(3)],
 		},
 	}
 	if random.IntN(2) == 0 {
@@ -195,6 +200,7 @@ func (tt *torture) start(self string) *machine {
 	var err error
 	p.Server, err = rejoin.NewServer(tt.app(p), cfg)
 	require.NoError(tt.t, err)
+	tt.net.Serve(p.host(), tt.forwardedTo(p))
 	tt.say("%s starts at %s, outage %v", p.name, self, cfg.Cluster.Outage)
 	return p
 }

@@ -7,6 +7,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/rejoin-mcp/rejoin/tests/internal/kit"
@@ -14,9 +15,10 @@ import (
 
 // wire is one HTTP request to a machine, and what has come back of its response. It is the ResponseWriter, too.
 type wire struct {
-	p      *machine
-	cancel context.CancelFunc
-	head   http.Header
+	p         *machine
+	cancel    context.CancelFunc
+	head      http.Header
+	forwarded atomic.Bool // the machine has forwarded it
 
 	mu     sync.Mutex
 	status int
@@ -34,7 +36,9 @@ type event struct {
 
 // send sends a request to a machine. It returns nil if that is dead.
 func (tt *torture) send(p *machine, method, session, cursor, body string) *wire {
-	ctx, cancel := context.WithCancel(context.Background())
+	x := &wire{p: p, head: http.Header{}, wake: make(chan struct{}, 1)}
+	ctx, cancel := context.WithCancel(context.WithValue(context.Background(), wireKey{}, x))
+	x.cancel = cancel
 	r, _ := http.NewRequestWithContext(ctx, method, "http://x/mcp", strings.NewReader(body))
 	r.Header.Set("Accept", "application/json, text/event-stream")
 	r.Header.Set("Content-Type", "application/json")
@@ -44,7 +48,6 @@ func (tt *torture) send(p *machine, method, session, cursor, body string) *wire 
 			r.Header.Set(name, value)
 		}
 	}
-	x := &wire{p: p, cancel: cancel, head: http.Header{}, wake: make(chan struct{}, 1)}
 	tt.mu.Lock()
 	defer tt.mu.Unlock()
 	if p.dead {

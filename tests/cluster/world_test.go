@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net/http"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -35,6 +36,7 @@ type process struct {
 type world struct {
 	*rejointest.Client
 	t         *testing.T
+	net       *kit.Network
 	engine    *cluster.Memory
 	processes []*process
 	serving   atomic.Int32 // the process that gets the client's requests
@@ -50,6 +52,8 @@ type options struct {
 	app     func(n int) (rejoin.App, func() *kit.ManualTool) // of a process
 	version string
 	engine  eventstore.MemoryConfig
+	front   func(http.Handler) http.Handler // middleware between the client and every process but the first
+	http    func(*http.Server)
 	// onRequest answers the server's requests to the client.
 	onRequest func(method string, params json.RawMessage) (any, error)
 }
@@ -63,15 +67,16 @@ func (o *options) start(t *testing.T, w *world, self string) *process {
 	p.link.SetInstant(o.instant)
 	app, next := o.app(len(w.processes))
 	p.next = next
-	cfg := o.configOf(p, self)
+	cfg := o.configOf(w, p, self)
 	var err error
 	p.Server, err = rejoin.NewServer(app, cfg)
 	require.NoError(t, err)
+	w.net.Serve(strings.TrimPrefix(self, "http://"), stdadapter.New(p.Server), o.http)
 	return p
 }
 
-func (o *options) configOf(p *process, self string) rejoin.Config {
-	c := &rejoin.Cluster{Name: "test", Self: self, Lease: lease}
+func (o *options) configOf(w *world, p *process, self string) rejoin.Config {
+	c := &rejoin.Cluster{Name: "test", Self: self, Lease: lease, Transport: w.net.Transport(strings.TrimPrefix(self, "http://"))}
 	if o.cluster != nil {
 		o.cluster(c)
 	}
@@ -87,7 +92,7 @@ func (o *options) configOf(p *process, self string) rejoin.Config {
 // newWorld starts two processes and opens a session at the first.
 func newWorld(t *testing.T, o options) *world {
 	t.Helper()
-	w := &world{t: t, engine: cluster.NewMemory(o.engine)}
+	w := &world{t: t, net: kit.NewNetwork(t), engine: cluster.NewMemory(o.engine)}
 	first := &process{link: clustertest.NewFaulty(w.engine, w.engine, nil), log: &kit.Log{}}
 	first.link.SetInstant(o.instant)
 	if o.app == nil {
@@ -97,17 +102,24 @@ func newWorld(t *testing.T, o options) *world {
 	first.next = next
 	w.processes = []*process{first}
 	w.Client = rejointest.New(t, app, rejointest.Config{
-		Server: o.configOf(first, "http://0"), Version: o.version, OnRequest: o.onRequest,
+		Server: o.configOf(w, first, "http://0"), Version: o.version, OnRequest: o.onRequest,
 		Handler: func(s *rejoin.Server) http.Handler {
 			first.Server = s
+			w.net.Serve("0", stdadapter.New(s), o.http)
 			synctest.Wait() // it joins
 			return http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
 				if id := r.Header.Get("Mcp-Session-Id"); id != "" {
 					w.id.Store(id)
 				}
-				stdadapter.New(w.processes[w.serving.Load()].Server).ServeHTTP(rw, r)
+				n := w.serving.Load()
+				h := stdadapter.New(w.processes[n].Server)
+				if n > 0 && o.front != nil {
+					h = o.front(h)
+				}
+				h.ServeHTTP(rw, r)
 			})
 		},
+		HTTP: o.http,
 	})
 	w.add(o)
 	return w
@@ -116,7 +128,13 @@ func newWorld(t *testing.T, o options) *world {
 // add starts one more process.
 func (w *world) add(o options) *process {
 	w.t.Helper()
-	p := o.start(w.t, w, fmt.Sprintf("http://%d", len(w.processes)))
+	return w.addAt(o, fmt.Sprintf("http://%d", len(w.processes)))
+}
+
+// addAt is add for a process whose address may be that of another one.
+func (w *world) addAt(o options, self string) *process {
+	w.t.Helper()
+	p := o.start(w.t, w, self)
 	w.processes = append(w.processes, p)
 	w.t.Cleanup(func() {
 		p.link.SetLink(clustertest.Up)

@@ -31,6 +31,7 @@ func TestImports(t *testing.T) {
 		"/internal/respond":         {"/internal/door", "/internal/jsonrpc", "/internal/safe", "/internal/sse", "/internal/stack"},
 		"/internal/engine":          {"/core", "/eventstore", "/internal/jsonrpc", "/internal/respond", "/internal/safe", "/internal/sse"},
 		"/internal/member":          {"/cluster", "/eventstore", "/internal/safe"},
+		"/internal/hop":             {"/cluster", "/internal/respond", "/internal/safe"},
 		"/internal/rawhttp":         {"", "/adapters/stdlib", "/internal/jsonrpc", "/internal/pipe", "/internal/sse"},
 		"/bridge/internal/crossing": {""}, "/bridge/internal/longcalls": {"", "/internal/sse", "/rejointest"},
 		"/bridge/internal/adoptions": {
@@ -41,7 +42,7 @@ func TestImports(t *testing.T) {
 		"/cluster":              {"/eventstore"},
 		"/cluster/clustertest":  {"/cluster", "/eventstore"},
 		"": {
-			"/cluster", "/core", "/eventstore", "/internal/door", "/internal/engine", "/internal/jsonrpc", "/internal/member", "/internal/respond",
+			"/cluster", "/core", "/eventstore", "/internal/door", "/internal/engine", "/internal/hop", "/internal/jsonrpc", "/internal/member", "/internal/respond",
 			"/internal/safe", "/internal/sse", "/internal/stack",
 		},
 		"/adapters/stdlib":           {""},
@@ -53,7 +54,7 @@ func TestImports(t *testing.T) {
 		"/bridge/internal/bounds":    {"/internal/jsonrpc"},
 		"/bridge/internal/faithful":  {"/internal/jsonrpc"},
 		"/client":                    {"", "/internal/jsonrpc", "/internal/sse"},
-		"/tests/internal/kit":        {"", "/adapters/stdlib", "/eventstore", "/eventstore/storetest", "/internal/rawhttp", "/rejointest"},
+		"/tests/internal/kit":        {"", "/adapters/stdlib", "/cluster", "/eventstore", "/eventstore/storetest", "/internal/pipe", "/internal/rawhttp", "/rejointest"},
 		"/rejointest":                {"", "/core", "/internal/jsonrpc", "/internal/pipe", "/internal/sse", "/eventstore", "/adapters/stdlib"},
 	}
 	out, err := exec.Command("go", "list", "-f", `{{if .GoFiles}}{{.ImportPath}} {{join .Imports " "}}{{end}}`, "./...").Output()

@@ -23,7 +23,7 @@ import (
 func TestAPolledCallOnTheWire(t *testing.T) {
 	kit.Bubble(t, func(t *testing.T) {
 		app, next := kit.ManualTools()
-		c := rejointest.New(t, app, rejointest.Config{})
+		c := kit.New(t, app, rejointest.Config{})
 		call := c.CallTool("x", nil)
 		tool := next()
 		require.NoError(t, tool.Progress(1, 3, "a"))
@@ -55,7 +55,7 @@ func TestAPolledCallOnTheWire(t *testing.T) {
 func TestAStreamThatIsWholeHasALength(t *testing.T) {
 	kit.Bubble(t, func(t *testing.T) {
 		app, next := kit.ManualTools()
-		c := rejointest.New(t, app, rejointest.Config{Server: rejoin.Config{Policy: rejoin.Policy{Mode: rejoin.ModeSSE}}})
+		c := kit.New(t, app, rejointest.Config{Server: rejoin.Config{Policy: rejoin.Policy{Mode: rejoin.ModeSSE}}})
 		quick := c.CallTool("x", nil)
 		next().Returns("done")
 		require.Equal(t, "200 sse primer@0 1:result closed", kit.Last(quick))
@@ -76,7 +76,7 @@ func TestAStreamThatIsWholeHasALength(t *testing.T) {
 func TestFiftyClosesOfARequestStream(t *testing.T) {
 	kit.Bubble(t, func(t *testing.T) {
 		app, next := kit.ManualTools()
-		c := rejointest.New(t, app, rejointest.Config{})
+		c := kit.New(t, app, rejointest.Config{})
 		call := c.CallTool("x", nil)
 		tool := next()
 		n := 0
@@ -111,7 +111,7 @@ func TestFiftyClosesOfARequestStream(t *testing.T) {
 func TestFiftyClosesOfTheStandaloneStream(t *testing.T) {
 	kit.Bubble(t, func(t *testing.T) {
 		app, next := kit.ManualTools()
-		c := rejointest.New(t, app, rejointest.Config{})
+		c := kit.New(t, app, rejointest.Config{})
 		listen := c.Listen()
 		c.CallTool("x", nil)
 		tool := next()
@@ -142,7 +142,7 @@ func TestFiftyClosesOfTheStandaloneStream(t *testing.T) {
 // With CloseAfter no connection lasts longer, so any tool works behind any proxy.
 func TestCloseAfterNeedsNothingOfTheTool(t *testing.T) {
 	kit.Bubble(t, func(t *testing.T) {
-		c := rejointest.New(t, kit.Tool(func(context.Context, *rejoin.Handle) (any, error) {
+		c := kit.New(t, kit.Tool(func(context.Context, *rejoin.Handle) (any, error) {
 			kit.Elapse(10 * time.Minute)
 			return "done", nil
 		}), rejointest.Config{Server: rejoin.Config{KeepAlive: -1, Policy: rejoin.Policy{CloseAfter: 50 * time.Second}}})
@@ -174,7 +174,7 @@ func TestCloseAfterNeedsNothingOfTheTool(t *testing.T) {
 // CloseAfter also closes standalone streams.
 func TestCloseAfterOfTheStandaloneStream(t *testing.T) {
 	kit.Bubble(t, func(t *testing.T) {
-		c := rejointest.New(t, &kit.Fake{}, rejointest.Config{Server: rejoin.Config{KeepAlive: -1, Policy: rejoin.Policy{CloseAfter: 50 * time.Second}}})
+		c := kit.New(t, &kit.Fake{}, rejointest.Config{Server: rejoin.Config{KeepAlive: -1, Policy: rejoin.Policy{CloseAfter: 50 * time.Second}}})
 		listen := c.Listen()
 		for range 5 {
 			opened := time.Now()
@@ -191,7 +191,7 @@ func TestCloseAfterOfTheStandaloneStream(t *testing.T) {
 func TestSetPolicy(t *testing.T) {
 	kit.Bubble(t, func(t *testing.T) {
 		app, next := kit.ManualTools()
-		c := rejointest.New(t, app, rejointest.Config{Server: rejoin.Config{KeepAlive: -1}})
+		c := kit.New(t, app, rejointest.Config{Server: rejoin.Config{KeepAlive: -1}})
 		call := c.CallTool("x", nil)
 		tool := next()
 		kit.Elapse(time.Minute)
@@ -244,7 +244,7 @@ func lastRetry(t *testing.T, call *rejointest.Call) time.Duration {
 func TestRetryGrowsWithEmptyPolls(t *testing.T) {
 	kit.Bubble(t, func(t *testing.T) {
 		app, next := kit.ManualTools()
-		c := rejointest.New(t, app, rejointest.Config{Server: rejoin.Config{Policy: rejoin.Policy{Retry: time.Second, RetryMax: 4 * time.Second}}})
+		c := kit.New(t, app, rejointest.Config{Server: rejoin.Config{Policy: rejoin.Policy{Retry: time.Second, RetryMax: 4 * time.Second}}})
 		call := c.CallTool("x", nil)
 		tool := next()
 		for round := range 2 {
@@ -272,7 +272,7 @@ func TestRetryGrowsWithEmptyPolls(t *testing.T) {
 func TestRetryIsSpread(t *testing.T) {
 	kit.Bubble(t, func(t *testing.T) {
 		app, next := kit.ManualTools()
-		c := rejointest.New(t, app, rejointest.Config{})
+		c := kit.New(t, app, rejointest.Config{})
 		told := map[time.Duration]bool{}
 		for range 30 {
 			call := c.CallTool("x", nil)
@@ -289,7 +289,7 @@ func TestRetryIsSpread(t *testing.T) {
 func TestRetryIsBounded(t *testing.T) {
 	kit.Bubble(t, func(t *testing.T) {
 		app, next := kit.ManualTools()
-		c := rejointest.New(t, app, rejointest.Config{})
+		c := kit.New(t, app, rejointest.Config{})
 		for said, want := range map[time.Duration]time.Duration{
 			time.Nanosecond: time.Millisecond, 100 * time.Hour: time.Hour, -time.Second: time.Second,
 		} {
@@ -305,7 +305,7 @@ func TestRetryIsBounded(t *testing.T) {
 func TestRetain(t *testing.T) {
 	kit.Bubble(t, func(t *testing.T) {
 		app, next := kit.ManualTools()
-		c := rejointest.New(t, app, rejointest.Config{Server: rejoin.Config{
+		c := kit.New(t, app, rejointest.Config{Server: rejoin.Config{
 			Policy: rejoin.Policy{Retain: time.Minute}, Store: eventstore.NewMemory(eventstore.MemoryConfig{}),
 		}})
 		call := c.CallTool("x", nil)

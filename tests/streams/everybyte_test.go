@@ -209,7 +209,7 @@ func TestEveryByteOfABody(t *testing.T) {
 	for _, closes := range []bool{true, false} {
 		kit.Bubble(t, func(t *testing.T) {
 			x := &torn{t: t, closes: closes}
-			c := rejointest.New(t, x.app(), rejointest.Config{Server: x.config()})
+			c := kit.New(t, x.app(), rejointest.Config{Server: x.config()})
 			x.do = func(r *http.Request) (io.Reader, func()) {
 				ctx, cancel := context.WithCancel(context.Background())
 				t.Cleanup(cancel)

@@ -21,7 +21,7 @@ import (
 
 func TestGetMustAcceptStreams(t *testing.T) {
 	kit.Bubble(t, func(t *testing.T) {
-		c := rejointest.New(t, &kit.Fake{}, rejointest.Config{})
+		c := kit.New(t, &kit.Fake{}, rejointest.Config{})
 		for _, no := range []string{"application/json", "text/html", "text/event-stream;q=0", "application/*"} {
 			require.Equal(t, "406 error(-32600,null)", kit.Get(t, c, "Accept", no), no)
 			require.Equal(t, "406 error(-32600,null)", kit.Get(t, c, "Accept", no, "Last-Event-ID", "garbage"), "%s: at once, whatever the cursor", no)
@@ -40,7 +40,7 @@ func TestGetOfARequestStream(t *testing.T) {
 	for _, version := range []string{kit.Polling, kit.Legacy} {
 		kit.Bubble(t, func(t *testing.T) {
 			app, next := kit.ManualTools()
-			c := rejointest.New(t, app, rejointest.Config{Version: version})
+			c := kit.New(t, app, rejointest.Config{Version: version})
 			call := c.CallTool("x", nil)
 			tool := next()
 			require.NoError(t, tool.Progress(1, 0, ""))
@@ -68,7 +68,7 @@ func TestGetOfADroppedStream(t *testing.T) {
 	for _, version := range []string{kit.Polling, kit.Legacy} {
 		kit.Bubble(t, func(t *testing.T) {
 			app, next := kit.ManualTools()
-			c := rejointest.New(t, app, rejointest.Config{Version: version, Server: rejoin.Config{Policy: rejoin.Policy{Retain: time.Minute}}})
+			c := kit.New(t, app, rejointest.Config{Version: version, Server: rejoin.Config{Policy: rejoin.Policy{Retain: time.Minute}}})
 			call := c.CallTool("x", nil)
 			tool := next()
 			require.NoError(t, tool.Progress(1, 0, ""))
@@ -95,7 +95,7 @@ func TestGetOfAStandaloneStreamWithAGap(t *testing.T) {
 	kit.Bubble(t, func(t *testing.T) {
 		app, next := kit.ManualTools()
 		store := eventstore.NewMemory(eventstore.MemoryConfig{BacklogBytes: 8 << 10})
-		c := rejointest.New(t, app, rejointest.Config{Server: rejoin.Config{Store: store}})
+		c := kit.New(t, app, rejointest.Config{Server: rejoin.Config{Store: store}})
 		listen := c.Listen()
 		c.CallTool("x", nil)
 		tool := next()
@@ -125,12 +125,12 @@ func TestGetOfAStandaloneStreamWithAGap(t *testing.T) {
 func TestGetOfAnUnknownCursor(t *testing.T) {
 	kit.Bubble(t, func(t *testing.T) {
 		app, next := kit.ManualTools()
-		c := rejointest.New(t, app, rejointest.Config{})
+		c := kit.New(t, app, rejointest.Config{})
 		call := c.CallTool("x", nil)
 		tool := next()
 		require.NoError(t, tool.Progress(1, 0, ""))
 		mine, _, _ := strings.Cut(call.IDs()[1], ".")
-		other := rejointest.New(t, app, rejointest.Config{})
+		other := kit.New(t, app, rejointest.Config{})
 		foreign := other.CallTool("x", nil)
 		require.NoError(t, next().Progress(1, 0, ""))
 		undecided := c.CallTool("x", nil) // no id of it was ever sent
@@ -155,7 +155,7 @@ func TestGetOfAnUnknownCursor(t *testing.T) {
 func TestGetPastTheEnd(t *testing.T) {
 	kit.Bubble(t, func(t *testing.T) {
 		app, next := kit.ManualTools()
-		c := rejointest.New(t, app, rejointest.Config{})
+		c := kit.New(t, app, rejointest.Config{})
 		call := c.CallTool("x", nil)
 		tool := next()
 		require.NoError(t, tool.Progress(1, 0, ""))
@@ -202,7 +202,7 @@ func TestGetPastTheEnd(t *testing.T) {
 func TestGetOfAnotherSessionsCursor(t *testing.T) {
 	kit.Bubble(t, func(t *testing.T) {
 		app, next := kit.ManualTools()
-		c := rejointest.New(t, app, rejointest.Config{})
+		c := kit.New(t, app, rejointest.Config{})
 		call := c.CallTool("x", nil)
 		require.NoError(t, next().Progress(1, 0, ""))
 		_, res := kit.Post(t, c, kit.Initialize, "Mcp-Session-Id", "")
@@ -219,7 +219,7 @@ func TestGetWithoutACursor(t *testing.T) {
 	for _, version := range []string{kit.Polling, kit.Legacy} {
 		kit.Bubble(t, func(t *testing.T) {
 			app, next := kit.ManualTools()
-			c := rejointest.New(t, app, rejointest.Config{Version: version})
+			c := kit.New(t, app, rejointest.Config{Version: version})
 			c.CallTool("x", nil)
 			tool := next()
 			notify := func() {
@@ -246,7 +246,7 @@ func TestGetWithoutACursor(t *testing.T) {
 func TestNoStandaloneStream(t *testing.T) {
 	kit.Bubble(t, func(t *testing.T) {
 		app, next := kit.ManualTools()
-		c := rejointest.New(t, app, rejointest.Config{Server: rejoin.Config{NoStandalone: true}})
+		c := kit.New(t, app, rejointest.Config{Server: rejoin.Config{NoStandalone: true}})
 		body, res := kit.ReadAll(t, c.Do(kit.Request(t, http.MethodGet, "")))
 		require.Equal(t, "405 error(-32600,null)", kit.Refusal(t, body, res))
 		require.Contains(t, body, "NoStandalone")
@@ -267,7 +267,7 @@ func TestNoStandaloneStream(t *testing.T) {
 func TestTooManyGets(t *testing.T) {
 	kit.Bubble(t, func(t *testing.T) {
 		app, next := kit.ManualTools()
-		c := rejointest.New(t, app, rejointest.Config{})
+		c := kit.New(t, app, rejointest.Config{})
 		call := c.CallTool("x", nil)
 		tool := next()
 		require.NoError(t, tool.Progress(1, 0, ""))
@@ -303,7 +303,7 @@ func TestTooManyGets(t *testing.T) {
 func TestManyGetsAtOnce(t *testing.T) {
 	kit.Bubble(t, func(t *testing.T) {
 		app, next := kit.ManualTools()
-		c := rejointest.New(t, app, rejointest.Config{})
+		c := kit.New(t, app, rejointest.Config{})
 		call := c.CallTool("x", nil)
 		tool := next()
 		require.NoError(t, tool.Progress(1, 0, ""))

@@ -1,7 +1,6 @@
 package streams_test
 
 import (
-	"bytes"
 	"log/slog"
 	"net/http"
 	"strings"
@@ -16,26 +15,8 @@ import (
 	"github.com/rejoin-mcp/rejoin/tests/internal/kit"
 )
 
-// holding buffers whole responses and claims that it can flush. gin-contrib's timeout does that: it embeds gin's writer, whose Flush sends only the head.
-// size counts what has gone through, as gin's does.
-type holding struct {
-	http.ResponseWriter
-	buf  bytes.Buffer
-	size int
-}
-
-func (h *holding) Write(p []byte) (int, error) { return h.buf.Write(p) }
-func (h *holding) Flush()                      { h.ResponseWriter.(http.Flusher).Flush() }
-func (h *holding) Size() int                   { return h.size }
-
-// hold is such a middleware.
-func hold(s *rejoin.Server) http.Handler {
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		h := &holding{ResponseWriter: w}
-		s.Serve(h, r)
-		_, _ = w.Write(h.buf.Bytes())
-	})
-}
+// hold is a middleware that holds back.
+func hold(s *rejoin.Server) http.Handler { return kit.HoldBack(http.HandlerFunc(s.Serve)) }
 
 // If a middleware claims that it can flush and does not, each stream is closed as soon as that is noticed, and its client polls. The log says once which
 // writer holds back.
@@ -43,7 +24,7 @@ func TestAMiddlewareThatHoldsBackWhatIsFlushed(t *testing.T) {
 	kit.Bubble(t, func(t *testing.T) {
 		app, next := kit.ManualTools()
 		var lines strings.Builder
-		c := rejointest.New(t, app, rejointest.Config{Handler: hold, Server: rejoin.Config{Logger: slog.New(slog.NewTextHandler(&lines, nil))}})
+		c := kit.New(t, app, rejointest.Config{Handler: hold, Server: rejoin.Config{Logger: slog.New(slog.NewTextHandler(&lines, nil))}})
 		quick := c.CallTool("x", nil)
 		next().Returns("done")
 		require.Equal(t, "200 result answered", kit.Last(quick), "what is quick is JSON as ever")
@@ -63,7 +44,7 @@ func TestAMiddlewareThatHoldsBackWhatIsFlushed(t *testing.T) {
 		require.Equal(t, "200 sse primer@0 retry closed", kit.Last(c.Listen()))
 		require.Equal(t, 1, strings.Count(lines.String(), "\n"), lines.String())
 		require.Contains(t, lines.String(), "a middleware holds back what is flushed through it")
-		require.Contains(t, lines.String(), "writer=*streams_test.holding")
+		require.Contains(t, lines.String(), "writer=*kit.Holding")
 	})
 }
 
@@ -71,7 +52,7 @@ func TestAMiddlewareThatHoldsBackWhatIsFlushed(t *testing.T) {
 func TestAnOldClientBehindAMiddlewareThatHoldsBack(t *testing.T) {
 	kit.Bubble(t, func(t *testing.T) {
 		app, next := kit.ManualTools()
-		c := rejointest.New(t, app, rejointest.Config{Version: kit.Legacy, Handler: hold, Server: rejoin.Config{Logger: kit.QuietLogger()}})
+		c := kit.New(t, app, rejointest.Config{Version: kit.Legacy, Handler: hold, Server: rejoin.Config{Logger: kit.QuietLogger()}})
 		call := c.CallTool("x", nil)
 		tool := next()
 		require.NoError(t, tool.Progress(0, 0, ""))

@@ -75,7 +75,7 @@ func TestWhiteSpaceInJSONMakesNoSecondEvent(t *testing.T) {
 					_ = h.Session().Notify(context.Background(), "notifications/x", json.RawMessage(forging))
 					_ = c.Reply(json.RawMessage(forging))
 				}}
-				c := rejointest.New(t, app, rejointest.Config{Server: rejoin.Config{Store: store()}})
+				c := kit.New(t, app, rejointest.Config{Server: rejoin.Config{Store: store()}})
 				listen := c.Listen()
 				call := c.CallTool("x", nil)
 				first := call.IDs()[0]

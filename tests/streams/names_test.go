@@ -45,7 +45,7 @@ func TestEveryMessageIsNamed(t *testing.T) {
 		t.Run(v.Name, func(t *testing.T) {
 			kit.Bubble(t, func(t *testing.T) {
 				app, next := kit.ManualTools()
-				c := rejointest.New(t, app, rejointest.Config{
+				c := kit.New(t, app, rejointest.Config{
 					Version: v.Name, Server: rejoin.Config{Policy: rejoin.Policy{Mode: rejoin.ModeSSE}},
 					OnRequest: func(string, json.RawMessage) (any, error) { return struct{}{}, nil },
 				})
@@ -70,7 +70,7 @@ func TestEveryMessageIsNamed(t *testing.T) {
 func TestEveryErrorOfTheTransportIsNamed(t *testing.T) {
 	kit.Bubble(t, func(t *testing.T) {
 		app, next := kit.ManualTools()
-		c := rejointest.New(t, app, rejointest.Config{Server: rejoin.Config{Policy: rejoin.Policy{AbandonAfter: time.Minute, Retain: time.Minute}}})
+		c := kit.New(t, app, rejointest.Config{Server: rejoin.Config{Policy: rejoin.Policy{AbandonAfter: time.Minute, Retain: time.Minute}}})
 		abandoned := c.CallTool("x", nil)
 		tool := next()
 		require.NoError(t, tool.CloseStream(0))

@@ -21,7 +21,7 @@ func TestAWriterThatCannotFlush(t *testing.T) {
 	kit.Bubble(t, func(t *testing.T) {
 		app, next := kit.ManualTools()
 		mw := &kit.Buffering{On: true}
-		c := rejointest.New(t, app, rejointest.Config{Handler: mw.Handler, Capabilities: kit.Offers})
+		c := kit.New(t, app, rejointest.Config{Handler: mw.Handler, Capabilities: kit.Offers})
 		call := c.CallTool("x", nil)
 		tool := next()
 		require.NoError(t, tool.Progress(1, 0, ""), "dropped")
@@ -58,7 +58,7 @@ func TestACallIsLetGoThroughAWriterThatCannotFlush(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			kit.Bubble(t, func(t *testing.T) {
 				app, next := kit.ManualTools()
-				c := rejointest.New(t, app, rejointest.Config{Handler: tt.handler, Server: rejoin.Config{Policy: tt.policy, Logger: kit.QuietLogger()}})
+				c := kit.New(t, app, rejointest.Config{Handler: tt.handler, Server: rejoin.Config{Policy: tt.policy, Logger: kit.QuietLogger()}})
 				call := c.CallTool("x", nil)
 				tool := next()
 				require.NoError(t, tool.Progress(1, 0, "dropped"))
@@ -85,7 +85,7 @@ func TestAShortPoll(t *testing.T) {
 	kit.Bubble(t, func(t *testing.T) {
 		app, next := kit.ManualTools()
 		mw := &kit.Buffering{}
-		c := rejointest.New(t, app, rejointest.Config{Handler: mw.Handler})
+		c := kit.New(t, app, rejointest.Config{Handler: mw.Handler})
 		listen := c.Listen()
 		call := c.CallTool("x", nil)
 		tool := next()
@@ -117,7 +117,7 @@ func TestAShortPollOfALongLog(t *testing.T) {
 	kit.Bubble(t, func(t *testing.T) {
 		app, next := kit.ManualTools()
 		mw := &kit.Buffering{}
-		c := rejointest.New(t, app, rejointest.Config{Handler: mw.Handler})
+		c := kit.New(t, app, rejointest.Config{Handler: mw.Handler})
 		call := c.CallTool("x", nil)
 		tool := next()
 		require.NoError(t, tool.Progress(0, 0, ""))
@@ -142,7 +142,7 @@ func TestAnOldClientBehindAWriterThatCannotFlush(t *testing.T) {
 	kit.Bubble(t, func(t *testing.T) {
 		app, next := kit.ManualTools()
 		mw := &kit.Buffering{}
-		c := rejointest.New(t, app, rejointest.Config{Version: kit.Legacy, Handler: mw.Handler})
+		c := kit.New(t, app, rejointest.Config{Version: kit.Legacy, Handler: mw.Handler})
 		call := c.CallTool("x", nil)
 		tool := next()
 		require.NoError(t, tool.Progress(0, 0, ""))

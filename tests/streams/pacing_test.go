@@ -196,7 +196,7 @@ func TestASlowReaderThatGetsAll(t *testing.T) {
 func TestHeldPollsComeBackSoon(t *testing.T) {
 	kit.Bubble(t, func(t *testing.T) {
 		app, next := kit.ManualTools()
-		c := rejointest.New(t, app, rejointest.Config{Server: rejoin.Config{KeepAlive: -1, Policy: rejoin.Policy{CloseAfter: 5 * time.Second}}})
+		c := kit.New(t, app, rejointest.Config{Server: rejoin.Config{KeepAlive: -1, Policy: rejoin.Policy{CloseAfter: 5 * time.Second}}})
 		listen, call := c.Listen(), c.CallTool("x", nil)
 		tool := next()
 		for range 20 {
@@ -225,7 +225,7 @@ func TestHeldPollsComeBackSoon(t *testing.T) {
 func TestPollsThatComeAndGoComeLess(t *testing.T) {
 	kit.Bubble(t, func(t *testing.T) {
 		app, next := kit.ManualTools()
-		c := rejointest.New(t, app, rejointest.Config{Server: rejoin.Config{KeepAlive: -1, Policy: rejoin.Policy{CloseAfter: 5 * time.Second}}})
+		c := kit.New(t, app, rejointest.Config{Server: rejoin.Config{KeepAlive: -1, Policy: rejoin.Policy{CloseAfter: 5 * time.Second}}})
 		call := c.CallTool("x", nil)
 		tool := next()
 		closes := func(held bool) time.Duration {

@@ -20,7 +20,7 @@ func TestKeepAliveOnlyWhenQuiet(t *testing.T) {
 	for _, version := range []string{kit.Polling, kit.Legacy} {
 		kit.Bubble(t, func(t *testing.T) {
 			app, next := kit.ManualTools()
-			c := rejointest.New(t, app, rejointest.Config{Version: version, Server: rejoin.Config{
+			c := kit.New(t, app, rejointest.Config{Version: version, Server: rejoin.Config{
 				KeepAlive: time.Minute, Policy: rejoin.Policy{StreamAfter: time.Millisecond},
 			}})
 			listen := c.Listen()
@@ -45,7 +45,7 @@ func TestKeepAliveOnlyWhenQuiet(t *testing.T) {
 
 func TestKeepAliveOff(t *testing.T) {
 	kit.Bubble(t, func(t *testing.T) {
-		c := rejointest.New(t, &kit.Fake{}, rejointest.Config{Server: rejoin.Config{KeepAlive: -1}})
+		c := kit.New(t, &kit.Fake{}, rejointest.Config{Server: rejoin.Config{KeepAlive: -1}})
 		listen := c.Listen()
 		kit.Elapse(time.Hour)
 		require.Equal(t, "200 sse primer@0 open", kit.Last(listen))
@@ -56,7 +56,7 @@ func TestKeepAliveOff(t *testing.T) {
 func TestNoKeepAliveBeforeTheHead(t *testing.T) {
 	kit.Bubble(t, func(t *testing.T) {
 		app, next := kit.ManualTools()
-		c := rejointest.New(t, app, rejointest.Config{Server: rejoin.Config{Policy: rejoin.Policy{Mode: rejoin.ModeJSON}}})
+		c := kit.New(t, app, rejointest.Config{Server: rejoin.Config{Policy: rejoin.Policy{Mode: rejoin.ModeJSON}}})
 		call := c.CallTool("x", nil)
 		kit.Elapse(time.Hour)
 		next().Returns("done")
@@ -68,7 +68,7 @@ func TestNoKeepAliveBeforeTheHead(t *testing.T) {
 func TestWriteTimeoutOfAFrozenReader(t *testing.T) {
 	kit.Bubble(t, func(t *testing.T) {
 		app, next := kit.ManualTools()
-		c := rejointest.New(t, app, rejointest.Config{Server: rejoin.Config{WriteTimeout: time.Minute}})
+		c := kit.New(t, app, rejointest.Config{Server: rejoin.Config{WriteTimeout: time.Minute}})
 		call := c.CallTool("x", nil)
 		tool := next()
 		require.NoError(t, tool.Progress(0, 0, ""))
@@ -91,7 +91,7 @@ func TestWriteTimeoutOfAFrozenReader(t *testing.T) {
 func TestASlowReaderIsNotTimedOut(t *testing.T) {
 	kit.Bubble(t, func(t *testing.T) {
 		app, next := kit.ManualTools()
-		c := rejointest.New(t, app, rejointest.Config{Server: rejoin.Config{WriteTimeout: 10 * time.Second}})
+		c := kit.New(t, app, rejointest.Config{Server: rejoin.Config{WriteTimeout: 10 * time.Second}})
 		call := c.CallTool("x", nil)
 		tool := next()
 		require.NoError(t, tool.Progress(0, 0, ""))
@@ -116,7 +116,7 @@ func TestTimeoutsOfTheHTTPServerCutNothing(t *testing.T) {
 	for _, mode := range []rejoin.Mode{rejoin.ModeAuto, rejoin.ModeSSE, rejoin.ModeJSON} {
 		kit.Bubble(t, func(t *testing.T) {
 			app, next := kit.ManualTools()
-			c := rejointest.New(t, app, rejointest.Config{
+			c := kit.New(t, app, rejointest.Config{
 				Server: rejoin.Config{KeepAlive: -1, Policy: rejoin.Policy{Mode: mode, StreamAfter: time.Minute}},
 				HTTP:   func(s *http.Server) { s.WriteTimeout, s.ReadTimeout = time.Second, time.Second },
 			})
@@ -162,7 +162,7 @@ func TestADeadlineOfAMiddlewareClosesInTime(t *testing.T) {
 	} {
 		kit.Bubble(t, func(t *testing.T) {
 			app, next := kit.ManualTools()
-			c := rejointest.New(t, app, rejointest.Config{
+			c := kit.New(t, app, rejointest.Config{
 				Server: rejoin.Config{KeepAlive: -1, Policy: rejoin.Policy{StreamAfter: time.Millisecond}}, Handler: withDeadline(deadline),
 			})
 			listen := c.Listen()
@@ -196,7 +196,7 @@ func (w noDeadlines) Flush() { w.ResponseWriter.(http.Flusher).Flush() }
 func TestAWriteTimeoutThatCannotBeMovedClosesInTime(t *testing.T) {
 	kit.Bubble(t, func(t *testing.T) {
 		app, next := kit.ManualTools()
-		c := rejointest.New(t, app, rejointest.Config{
+		c := kit.New(t, app, rejointest.Config{
 			Server: rejoin.Config{KeepAlive: -1},
 			HTTP:   func(s *http.Server) { s.WriteTimeout = 10 * time.Second },
 			Handler: func(s *rejoin.Server) http.Handler {

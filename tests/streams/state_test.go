@@ -209,7 +209,7 @@ func TestStateTableOnTheWire(t *testing.T) {
 
 func walk(t *testing.T, do func(*scene), cell *stateCell, version string, mode rejoin.Mode) {
 	app, next := kit.ManualTools()
-	s := &scene{t: t, c: rejointest.New(t, app, rejointest.Config{
+	s := &scene{t: t, c: kit.New(t, app, rejointest.Config{
 		Version: version, Server: rejoin.Config{KeepAlive: -1, Policy: rejoin.Policy{Mode: mode, StreamAfter: -1}},
 	})}
 	s.call = s.c.CallTool("x", nil)
@@ -257,7 +257,7 @@ func headOfSummary(summary string) []string {
 func TestAPlainAnswerIsNotRecorded(t *testing.T) {
 	kit.Bubble(t, func(t *testing.T) {
 		app, next := kit.ManualTools()
-		c := rejointest.New(t, app, rejointest.Config{})
+		c := kit.New(t, app, rejointest.Config{})
 		before := c.Server().Stats()
 		for range 10 {
 			call := c.CallTool("x", nil)
@@ -286,7 +286,7 @@ func TestStreamAfter(t *testing.T) {
 	} {
 		kit.Bubble(t, func(t *testing.T) {
 			app, next := kit.ManualTools()
-			c := rejointest.New(t, app, rejointest.Config{Version: test.version, Server: rejoin.Config{Policy: test.policy}})
+			c := kit.New(t, app, rejointest.Config{Version: test.version, Server: rejoin.Config{Policy: test.policy}})
 			call := c.CallTool("x", nil)
 			tool := next()
 			kit.Elapse(test.after - time.Nanosecond)

@@ -53,7 +53,7 @@ func TestAReaderThatStops(t *testing.T) {
 			kit.Bubble(t, func(t *testing.T) {
 				app, next := kit.ManualTools()
 				store := eventstore.NewMemory(eventstore.MemoryConfig{SessionBytes: 32 << 20})
-				c := rejointest.New(t, app, rejointest.Config{Server: rejoin.Config{Store: store, Policy: rejoin.Policy{StreamAfter: -1}}})
+				c := kit.New(t, app, rejointest.Config{Server: rejoin.Config{Store: store, Policy: rejoin.Policy{StreamAfter: -1}}})
 				call := c.CallTool("x", nil)
 				tool := next()
 				from := 0
@@ -97,7 +97,7 @@ func TestAReaderThatStopsWhereThereIsNoRoom(t *testing.T) {
 	kit.Bubble(t, func(t *testing.T) {
 		app, next := kit.ManualTools()
 		said := &kit.Log{}
-		c := rejointest.New(t, app, rejointest.Config{Server: rejoin.Config{Logger: slog.New(slog.NewTextHandler(said, nil))}})
+		c := kit.New(t, app, rejointest.Config{Server: rejoin.Config{Logger: slog.New(slog.NewTextHandler(said, nil))}})
 		call := c.CallTool("x", nil)
 		tool := next()
 		require.NoError(t, tool.Notify("notifications/x", nil))
@@ -127,7 +127,7 @@ func TestAStreamThatWasSilentForLongEndsCleanly(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			kit.Bubble(t, func(t *testing.T) {
 				app, next := kit.ManualTools()
-				c := rejointest.New(t, app, rejointest.Config{Server: rejoin.Config{KeepAlive: -1, WriteTimeout: time.Second}})
+				c := kit.New(t, app, rejointest.Config{Server: rejoin.Config{KeepAlive: -1, WriteTimeout: time.Second}})
 				call := c.CallTool("x", nil)
 				require.NoError(t, next().Progress(0, 0, ""))
 				kit.Elapse(time.Minute)

@@ -38,7 +38,7 @@ func TestTakeoverOfAConnectionThatIsAlive(t *testing.T) {
 	}
 	kit.Bubble(t, func(t *testing.T) {
 		app, next := kit.ManualTools()
-		c := rejointest.New(t, app, rejointest.Config{})
+		c := kit.New(t, app, rejointest.Config{})
 		call := c.CallTool("x", nil)
 		tool := next()
 		require.Equal(t, want, summary(call, func() error { return tool.Progress(1, 0, "") }))
@@ -53,7 +53,7 @@ func TestTakeoverOfAConnectionThatIsAlive(t *testing.T) {
 func TestTakeoverOfAFrozenConnection(t *testing.T) {
 	kit.Bubble(t, func(t *testing.T) {
 		app, next := kit.ManualTools()
-		c := rejointest.New(t, app, rejointest.Config{})
+		c := kit.New(t, app, rejointest.Config{})
 		call := c.CallTool("x", nil)
 		tool := next()
 		require.NoError(t, tool.Progress(0, 0, ""))
@@ -86,7 +86,7 @@ func TestTwentyTakeoversLoseAndDoubleNothing(t *testing.T) {
 	for seed := range uint64(5) {
 		kit.Bubble(t, func(t *testing.T) {
 			random := rand.New(rand.NewPCG(seed, 1))
-			c := rejointest.New(t, kit.Tool(func(_ context.Context, h *rejoin.Handle) (any, error) {
+			c := kit.New(t, kit.Tool(func(_ context.Context, h *rejoin.Handle) (any, error) {
 				for i := range 500 {
 					if err := h.Progress(float64(i), 500, ""); err != nil {
 						return nil, err
@@ -141,7 +141,7 @@ func requireChain(t *testing.T, line string) {
 // If no client asks for an event twice, none is written twice: all connections together have each event once.
 func TestNeverTwoReaders(t *testing.T) {
 	kit.Bubble(t, func(t *testing.T) {
-		c := rejointest.New(t, kit.Tool(func(_ context.Context, h *rejoin.Handle) (any, error) {
+		c := kit.New(t, kit.Tool(func(_ context.Context, h *rejoin.Handle) (any, error) {
 			for i := range 200 {
 				_ = h.Progress(float64(i), 0, "")
 				kit.Elapse(time.Millisecond)
@@ -162,7 +162,7 @@ func TestNeverTwoReaders(t *testing.T) {
 func TestPingPongOfTwoClients(t *testing.T) {
 	kit.Bubble(t, func(t *testing.T) {
 		app, next := kit.ManualTools()
-		c := rejointest.New(t, app, rejointest.Config{})
+		c := kit.New(t, app, rejointest.Config{})
 		call := c.CallTool("x", nil)
 		tool := next()
 		require.NoError(t, tool.Progress(0, 0, ""))

@@ -56,7 +56,7 @@ func TestAClientThatComesBackAtOnceIsHeldBack(t *testing.T) {
 			kit.Bubble(t, func(t *testing.T) {
 				app, next := kit.ManualTools()
 				mw := &kit.Buffering{}
-				c := rejointest.New(t, app, rejointest.Config{Server: rejoin.Config{Policy: test.policy}, Handler: mw.Handler})
+				c := kit.New(t, app, rejointest.Config{Server: rejoin.Config{Policy: test.policy}, Handler: mw.Handler})
 				cursor := test.prepare(t, c, next)
 				kit.Elapse(time.Minute) // the polls so far do not count any more
 				mw.On = test.hides
@@ -102,7 +102,7 @@ func TestNoStreamIsSaidAtOnce(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			kit.Bubble(t, func(t *testing.T) {
 				mw := &kit.Buffering{On: test.hides}
-				c := rejointest.New(t, modern, rejointest.Config{Server: test.cfg, Handler: mw.Handler})
+				c := kit.New(t, modern, rejointest.Config{Server: test.cfg, Handler: mw.Handler})
 				began, resting := time.Now(), len(kit.Goroutines())
 				for range 500 {
 					var header []string
@@ -134,7 +134,7 @@ func TestAnAnswerWaitsForNoMiddleware(t *testing.T) {
 		for _, version := range []string{kit.Polling, kit.Legacy, kit.Batches} {
 			kit.Bubble(t, func(t *testing.T) {
 				app, next := kit.ManualTools()
-				c := rejointest.New(t, app, rejointest.Config{Version: version, Handler: late, Server: rejoin.Config{Policy: policy}})
+				c := kit.New(t, app, rejointest.Config{Version: version, Handler: late, Server: rejoin.Config{Policy: policy}})
 				kit.AtOnce(t, name+": initialize", func() {
 					res := c.Do(kit.Request(t, http.MethodPost, kit.Initialize, "Mcp-Session-Id", ""))
 					_, err := res.Body.Read(make([]byte, 1))
@@ -156,7 +156,7 @@ func TestAnAnswerWaitsForNoMiddleware(t *testing.T) {
 func TestARefusalWaitsForNoMiddleware(t *testing.T) {
 	kit.Bubble(t, func(t *testing.T) {
 		app, next := kit.ManualTools()
-		c := rejointest.New(t, app, rejointest.Config{Handler: late})
+		c := kit.New(t, app, rejointest.Config{Handler: late})
 		call := c.CallTool("x", nil)
 		tool := next()
 		require.NoError(t, tool.Progress(0, 0, ""))
@@ -189,7 +189,7 @@ func TestARefusalWaitsForNoMiddleware(t *testing.T) {
 func TestAStreamWaitsForNoMiddleware(t *testing.T) {
 	kit.Bubble(t, func(t *testing.T) {
 		app, next := kit.ManualTools()
-		c := rejointest.New(t, app, rejointest.Config{Handler: late, Server: rejoin.Config{Policy: rejoin.Policy{Retain: time.Minute}}})
+		c := kit.New(t, app, rejointest.Config{Handler: late, Server: rejoin.Config{Policy: rejoin.Policy{Retain: time.Minute}}})
 		call, tool := c.CallTool("x", nil), next()
 		kit.AtOnce(t, "progress", func() {
 			require.NoError(t, tool.Progress(0, 0, ""))

@@ -103,7 +103,9 @@ func (w *rowWorld) untouched(before traceLeft, refused int64) {
 	after := w.trace(before.kind)
 	w.seen[before.kind] = true
 	before.stats.Refused += refused
-	before.stats.Elsewhere, before.stats.Away = after.stats.Elsewhere, after.stats.Away // they say why
+	for _, s := range []*rejoin.Stats{&before.stats, &after.stats} { // these say why
+		s.Away, s.Forwarded, s.Unreachable, s.OwnerLost, s.Foreign, s.Misdirected, s.Unsearched = 0, 0, 0, 0, 0, 0, 0
+	}
 	require.Equal(w.t, before.stats, after.stats, before.kind)
 	require.ElementsMatch(w.t, before.sessions, after.sessions, before.kind)
 	require.Equal(w.t, before.opened, after.opened, "%s: the app was asked for a session", before.kind)
@@ -122,6 +124,12 @@ func (w *rowWorld) ends(req *http.Request) (string, *http.Response) {
 // message; head are the header fields besides Content-Type. It returns the body.
 func (w *rowWorld) refuses(req *http.Request, want, says string, head ...string) string {
 	w.t.Helper()
+	return w.refusesBy(1, req, want, says, head...)
+}
+
+// refusesBy is refuses where the server of the client has counted so many refusals: none where it has passed on that of another process.
+func (w *rowWorld) refusesBy(counted int64, req *http.Request, want, says string, head ...string) string {
+	w.t.Helper()
 	what := req.Method + ": " + want
 	before := w.trace(what)
 	body, res := w.ends(req)
@@ -131,7 +139,7 @@ func (w *rowWorld) refuses(req *http.Request, want, says string, head ...string)
 	require.Equal(w.t, want, kit.Refusal(w.t, body, res), "%s: %s", what, body)
 	kit.RequireHead(w.t, res.Header, append([]string{"Content-Type", "application/json"}, head...)...)
 	requireError(w.t, body, says)
-	w.untouched(before, 1)
+	w.untouched(before, counted)
 	return body
 }
 

@@ -4,8 +4,10 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"net"
 	"net/http"
 	"sync/atomic"
+	"syscall"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -52,7 +54,7 @@ func (p *Processes) add(t *testing.T, app rejoin.App) {
 	link := clustertest.NewFaulty(p.Engine, p.Engine, nil)
 	srv, err := rejoin.NewServer(app, rejoin.Config{
 		Store: link, KeepAlive: -1, StoreTimeout: time.Second, Logger: p.log, Eras: rejoin.EraLegacy,
-		Cluster: &rejoin.Cluster{Name: "test", Self: fmt.Sprint("http://", len(p.Servers)), Lease: Lease},
+		Cluster: &rejoin.Cluster{Name: "test", Self: fmt.Sprint("http://", len(p.Servers)), Lease: Lease, Transport: unreachable{}},
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -97,4 +99,11 @@ func (p *Processes) Use(n int) { p.serving.Store(int32(n)) } //nolint:gosec // t
 func elapse(d time.Duration) {
 	<-time.After(d)
 	synctest.Wait()
+}
+
+// unreachable is a network between processes on which nothing arrives: these tests are about what happens without the owner.
+type unreachable struct{}
+
+func (unreachable) RoundTrip(*http.Request) (*http.Response, error) {
+	return nil, &net.OpError{Op: "dial", Net: "tcp", Err: syscall.ECONNREFUSED}
 }

@@ -1,6 +1,7 @@
 package kit
 
 import (
+	"bytes"
 	"errors"
 	"net/http"
 	"sync"
@@ -61,10 +62,35 @@ type Buffering struct{ On bool }
 
 // Handler is the server behind the middleware.
 func (b *Buffering) Handler(s *rejoin.Server) http.Handler {
+	return b.Around(http.HandlerFunc(s.Serve))
+}
+
+// Around is a handler behind the middleware.
+func (b *Buffering) Around(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if b.On {
 			w = struct{ http.ResponseWriter }{w}
 		}
-		s.Serve(w, r)
+		next.ServeHTTP(w, r)
+	})
+}
+
+// Holding buffers a whole response and claims that it can flush. gin-contrib's timeout does that: it embeds gin's writer, whose Flush sends only the
+// head. Size counts what has gone through, as gin's does.
+type Holding struct {
+	http.ResponseWriter
+	buf bytes.Buffer
+}
+
+func (h *Holding) Write(p []byte) (int, error) { return h.buf.Write(p) }
+func (h *Holding) Flush()                      { h.ResponseWriter.(http.Flusher).Flush() }
+func (h *Holding) Size() int                   { return 0 }
+
+// HoldBack is such a middleware.
+func HoldBack(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		h := &Holding{ResponseWriter: w}
+		next.ServeHTTP(h, r)
+		_, _ = w.Write(h.buf.Bytes())
 	})
 }

@@ -1,0 +1,207 @@
+package rejoin
+
+import (
+	"context"
+	"crypto/hmac"
+	"encoding/json"
+	"errors"
+	"net/http"
+	"time"
+
+	"github.com/rejoin-mcp/rejoin/cluster"
+	"github.com/rejoin-mcp/rejoin/internal/hop"
+)
+
+// search is the search for a session in the directory, and its adoption if its owner is dead. All requests for the session wait for it.
+type search struct {
+	done      chan struct{}
+	session   *Session   // it was adopted
+	place     *hop.Place // another process owns it
+	refusal   *refusal   // why there is neither
+	principal string     // the hash in the record; "": none was found
+	again     bool       // it was begun by another user's request, which adopts nothing
+}
+
+// maxUnknown limits the searches per second that find nothing. Session ids cannot be guessed, but anybody can make up ids.
+// What was found costs nothing, so that many sessions may come to a process at once. maxSearches limits the searches that run.
+const (
+	maxUnknown  = 1000
+	maxSearches = 2000
+)
+
+// locate finds a session that this process does not have: in.session or in.place. It adopts the session if its owner is dead. A request that was
+// forwarded to this process is not forwarded again.
+func (n *node) locate(r *http.Request, in *incoming, id string) *refusal {
+	key := n.key(id)
+	for {
+		if s := n.srv.findSession(id, r); s != nil && !s.engine.Moved() { // adopted just now
+			in.session = s
+			return nil
+		}
+		switch {
+		case n.srv.isOfAnother(id, r), !isSessionID(id):
+			return &refuseUnknownSession
+		case n.hasEnded(key) && !n.Stopped() && n.member.Holds(): // else it goes on in another process, or may do so
+			return &refuseUnknownSession
+		}
+		if at := n.places.Find(key); at != nil && !in.forwarded {
+			if at.Principal != "" && !n.isPrincipalOf(at, r, id) {
+				return &refuseUnknownSession
+			}
+			if !n.member.Suspects(at.Owner) {
+				in.place, in.key = at, key
+				return nil
+			}
+			n.places.Drop(key, at)
+		}
+		if !n.member.Serves(r.Context()) { // the directory does not answer
+			n.srv.stats.away.Add(1)
+			return &refuseAway
+		}
+		found, mine := n.beginSearch(key)
+		switch {
+		case found == nil:
+			n.srv.stats.unsearched.Add(1)
+			return &refuseUnsearched
+		case mine:
+			n.search(r, id, key, found)
+		case !n.await(r, found):
+			return &refuseAway
+		}
+		switch {
+		case !mine && (found.again || found.session != nil): // then it is here
+		case found.session != nil:
+			in.session = found.session
+			return nil
+		case !mine && found.principal != "" && !n.isPrincipal(r, id, found.principal):
+			return &refuseUnknownSession
+		case found.place != nil && in.forwarded:
+			return &refuseMisdirected
+		case found.place != nil:
+			in.place, in.key = found.place, key
+			return nil
+		default:
+			return found.refusal
+		}
+	}
+}
+
+// beginSearch returns the search for a session that runs, or begins one, which is the caller's then. Nil: too many have found nothing.
+func (n *node) beginSearch(key string) (found *search, mine bool) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if found = n.searches[key]; found != nil {
+		return found, false
+	}
+	if len(n.searches) >= maxSearches || !n.unknown.Left() {
+		return nil, false
+	}
+	found = &search{done: make(chan struct{}), refusal: &refuseAway}
+	n.searches[key] = found
+	return found, true
+}
+
+// await waits for a search that another request has begun. No request waits for longer than a lease.
+func (n *node) await(r *http.Request, found *search) bool {
+	timer := time.NewTimer(n.Lease)
+	defer timer.Stop()
+	select {
+	case <-found.done:
+		return true
+	case <-timer.C:
+	case <-r.Context().Done():
+	}
+	return false
+}
+
+// search searches for a session, and fills found.
+func (n *node) search(r *http.Request, id, key string, found *search) {
+	defer func() { // also if code of the user ends this goroutine
+		n.mu.Lock()
+		delete(n.searches, key)
+		n.mu.Unlock()
+		close(found.done)
+	}()
+	ctx, cancel := n.deadline(context.WithoutCancel(r.Context())) // others wait for it too
+	defer cancel()
+	record, err := n.member.Find(ctx, key)
+	if errors.Is(err, cluster.ErrUnknown) || errors.Is(err, cluster.ErrEnded) {
+		found.refusal = &refuseUnknownSession
+		n.unknown.Use()
+		return
+	}
+	if err != nil {
+		n.srv.stats.away.Add(1)
+		return
+	}
+	about, known := n.read(record)
+	found.principal = about.Principal
+	if known && !n.isPrincipal(r, id, about.Principal) {
+		found.refusal, found.again = &refuseUnknownSession, true
+		n.unknown.Use()
+		return
+	}
+	// A record of this process whose session it does not have: an adoption that the engine has forgotten, or one that failed half-way.
+	mine := record.Fence.Incarnation == n.process.Incarnation
+	owner := cluster.Member{Process: cluster.Process{Incarnation: record.Fence.Incarnation, Self: record.Self}, Generation: record.Generation}
+	switch {
+	case mine && n.hasEnded(key): // meanwhile
+		found.refusal = &refuseUnknownSession
+	case !mine && !record.Released && !n.member.Gone(ctx, owner):
+		found.place = &hop.Place{Owner: owner, Principal: about.Principal, CanPoll: about.Polls}
+		n.places.Put(key, found.place)
+	case !known: // another process may adopt it
+	case n.srv.engine.Draining(), !n.member.Holds(): // this process takes no session over any more, or not now
+		n.srv.stats.away.Add(1)
+	case !n.beginAdoption():
+		found.refusal = &refuseFull
+	default:
+		defer n.adopting.Add(-1)
+		found.session, found.refusal = n.take(r, id, record, about)
+	}
+}
+
+// read reads the description of a session. known: this process can read it. Else it can still forward requests to the owner.
+func (n *node) read(record *cluster.Record) (about *aboutSession, known bool) {
+	about = new(aboutSession)
+	if record.Format != recordFormat {
+		n.srv.warnOnce(warnFormat, "rejoin: the record of a session was written by another version of rejoin, so this process does not adopt it",
+			"format", record.Format)
+		return about, false
+	}
+	if err := json.Unmarshal(record.About, about); err != nil {
+		n.srv.log.Error("rejoin: the record of a session cannot be read", "error", err)
+		return new(aboutSession), false
+	}
+	return about, true
+}
+
+// isPrincipal reports whether the user who sent a request is the one whose hash a record has.
+func (n *node) isPrincipal(r *http.Request, id, hash string) bool {
+	return isHashOf(hash, id, n.srv.principal(r))
+}
+
+func isHashOf(hash, id, principal string) bool {
+	return hmac.Equal([]byte(hash), []byte(principalHash(id, principal)))
+}
+
+// isPrincipalOf is isPrincipal for the session that is at a place. Most requests are by the user who sent the last one.
+func (n *node) isPrincipalOf(at *hop.Place, r *http.Request, id string) bool {
+	principal := n.srv.principal(r)
+	if at.Knows(principal) {
+		return true
+	}
+	if !isHashOf(at.Principal, id, principal) {
+		return false
+	}
+	at.Learn(principal)
+	return true
+}
+
+// isOfAnother reports whether there is a session with that id, of another user than the one who sent a request.
+func (srv *Server) isOfAnother(id string, r *http.Request) bool {
+	srv.mu.RLock()
+	s := srv.sessions[id]
+	srv.mu.RUnlock()
+	return s != nil && s.Principal() != srv.principal(r)
+}
