@@ -46,7 +46,7 @@ func Run(t *testing.T, s Subject) {
 			continue
 		}
 		t.Run(r.name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) { r.test(&exam{t, s}) })
+			synctest.Test(t, func(t *testing.T) { r.run(&exam{TB: t, Subject: s}) })
 		})
 	}
 }
@@ -66,7 +66,7 @@ func Faults(t *testing.T, s Subject, names ...string) (complaints []string) {
 			go func() {
 				defer close(done)
 				defer rec.recover()
-				rules[i].test(&exam{rec, s})
+				rules[i].run(&exam{TB: rec, Subject: s})
 			}()
 			<-done
 			complaints = append(complaints, rec.all()...)
@@ -98,47 +98,25 @@ const (
 	LendsAlone = "an empty path serves nothing"
 )
 
-// rule is the test of one promise of an adapter.
-type rule struct {
-	name  string
-	lends bool
-	test  func(e *exam)
-}
+// The names of the rules in which requests go to two servers of one cluster in turn (rejoin.Config.Cluster), each with a router of its own.
+const (
+	PathsAcross     = Paths + across
+	RefusalsAcross  = Refusals + across
+	AnswersAcross   = Answers + across
+	PollingAcross   = Polling + across
+	OwnAcross       = Own + across
+	OwnAtOnceAcross = OwnAtOnce + across
+	UnsetAcross     = Unset + across
+	LateAcross      = Late + across
+	PanicsAcross    = Panics + across
+	FlushAcross     = Flush + across
+	BufferedAcross  = Buffered + across
+	TimeOutsAcross  = TimeOuts + across
+	OuterAcross     = Outer + across
+	HeadAcross      = "a middleware's head is not doubled" + across
 
-func (r rule) skip(s Subject) string {
-	if r.lends && s.Lend == nil {
-		return "Subject.Lend is nil: the adapter has no middleware that passes the server on"
-	}
-	return ""
-}
-
-var rules = []rule{
-	{Paths, false, paths},
-	{Refusals, false, refusals},
-	{Answers, false, answers},
-	{Polling, false, polling},
-	{Own, false, ownValues},
-	{OwnAtOnce, false, ownValuesAtOnce},
-	{Tasks, false, ownTasks},
-	{TasksMany, false, ownTasksAtOnce},
-	{TasksWrap, false, tasksBehind},
-	{Unset, false, unsetValues},
-	{Late, false, lateMessages},
-	{Panics, false, panics},
-	{Flush, false, flush},
-	{Buffered, false, buffered},
-	{TimeOuts, false, timeOuts},
-	{Outer, false, outerValues},
-	{Modern, false, modern},
-	{Lends, true, lends},
-	{LendsAlone, true, lendsAlone},
-}
-
-// exam is one run of a rule, in a synctest bubble.
-type exam struct {
-	testing.TB
-	Subject
-}
+	across = ", through another process"
+)
 
 // mount is Mount in the form that rejointest needs.
 func (e *exam) mount(path string, mw ...func(http.Handler) http.Handler) func(*rejoin.Server) http.Handler {

@@ -12,5 +12,9 @@
 // values. The race detector does not see that when requests come one after another, so the exam looks for the foreign values themselves.
 // Test also that it finds them with your router: [Faults] returns what is wrong with a Subject that passes the router's own context on.
 //
+// Several processes can serve one set of sessions (rejoin.Config.Cluster). So some rules mount two servers of one cluster, each with a router of its
+// own, and every request of a session goes to another of the two than the request before. A request that the other process has forwarded must find its
+// session, its user and its path parameters through the adapter as well.
+//
 // The package uses only the standard library and this module.
 package adaptertest

@@ -12,13 +12,13 @@ import (
 
 // An ordinary route lists the sessions and closes one stream, whose client polls for the rest.
 func lends(e *exam) {
-	c := rejointest.New(e, progressApp(), rejointest.Config{Handler: func(s *rejoin.Server) http.Handler {
+	c := e.start(progressApp(), rejointest.Config{Handler: func(s *rejoin.Server) http.Handler {
 		return e.Lend(e, s, "/mcp", "/admin", admin)
 	}})
 	for _, spelling := range []string{"/mcp", "/mcp/"} {
 		e.verbs(c, spelling)
 	}
-	root := rejointest.New(e, progressApp(), rejointest.Config{Path: "/", Handler: func(s *rejoin.Server) http.Handler {
+	root := e.start(progressApp(), rejointest.Config{Path: "/", Handler: func(s *rejoin.Server) http.Handler {
 		return e.Lend(e, s, "/", "/admin", admin)
 	}})
 	e.verbs(root, "/")
@@ -82,7 +82,7 @@ func lendsAlone(e *exam) {
 	defer s.Close()
 	var found *rejoin.Server
 	route := func(w http.ResponseWriter, r *http.Request) { found = rejoin.ServerFromContext(r.Context()) }
-	c := rejointest.New(e, idle(), rejointest.Config{Handler: func(own *rejoin.Server) http.Handler {
+	c := e.start(idle(), rejointest.Config{Handler: func(own *rejoin.Server) http.Handler {
 		lent := e.Lend(e, s, "", "/admin", route)
 		endpoint := e.Mount(e, own, "/mcp")
 		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

@@ -36,7 +36,7 @@ func modern(e *exam) {
 		_, _ = fmt.Fprintf(w, "data: %q\n\n", text)
 		_ = http.NewResponseController(w).Flush()
 	}
-	c := rejointest.New(e, bothEras{idle(), func(w http.ResponseWriter, r *http.Request) {
+	c := e.start(bothEras{idle(), func(w http.ResponseWriter, r *http.Request) {
 		ctx := r.Context()
 		if body, _ := io.ReadAll(r.Body); string(body) != modernCall {
 			e.Errorf("the modern handler's body is %q", body)

@@ -33,7 +33,7 @@ func app(h rejoin.Handler) rejoin.App {
 // answers are the server's, not the router's.
 func paths(e *exam) {
 	for path, url := range map[string]string{"/mcp": "/mcp", "/a/b/mcp": "/a/b/mcp", "/{tenant}/mcp": "/acme/mcp"} {
-		c := rejointest.New(e, idle(), rejointest.Config{Path: url, Handler: e.mount(path)})
+		c := e.start(idle(), rejointest.Config{Path: url, Handler: e.mount(path)})
 		for _, spelling := range []string{url, url + "/"} {
 			e.verbs(c, spelling)
 		}

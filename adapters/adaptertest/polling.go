@@ -12,7 +12,7 @@ import (
 
 // The stream of a call is closed three times, and its client polls. Every message comes once, in order, on streams that hold nothing else.
 func polling(e *exam) {
-	c := rejointest.New(e, app(func(ctx context.Context, _ *rejoin.Request) (any, error) {
+	c := e.start(app(func(ctx context.Context, _ *rejoin.Request) (any, error) {
 		h := rejoin.HandleFromContext(ctx)
 		for i := range 3 {
 			_ = h.Progress(float64(i), 3, "")
@@ -68,7 +68,7 @@ func (e *exam) wantMessages(call *rejointest.Call, n int) {
 // What a tool sends after its request is over waits in its log. It must not appear in what other clients read at that time.
 func lateMessages(e *exam) {
 	const away, reading = 30, 10
-	c := rejointest.New(e, app(func(ctx context.Context, r *rejoin.Request) (any, error) {
+	c := e.start(app(func(ctx context.Context, r *rejoin.Request) (any, error) {
 		var params struct{ Name string }
 		if err := r.Bind(&params); err != nil {
 			return nil, err
@@ -138,7 +138,7 @@ func lateMessages(e *exam) {
 // handler adds anything.
 func panics(e *exam) {
 	var log warnings
-	c := rejointest.New(e, app(func(ctx context.Context, r *rejoin.Request) (any, error) {
+	c := e.start(app(func(ctx context.Context, r *rejoin.Request) (any, error) {
 		h := rejoin.HandleFromContext(ctx)
 		var params struct{ Name string }
 		_ = r.Bind(&params)

@@ -80,6 +80,9 @@ func match(route, path string) (tenant string, ok bool) {
 	return tenant, ok && !strings.Contains(tenant, "/")
 }
 
+// isPeer reports whether a request comes from the other process, by its address.
+func isPeer(q *http.Request) bool { return strings.HasPrefix(q.RemoteAddr, "198.51.100.") }
+
 type stateKey struct{}
 
 // claiming is a writer with a Flush that does nothing.
@@ -107,6 +110,11 @@ func (r *router) mount(s *rejoin.Server, route string) http.Handler {
 		case r.flaw == "has a 405 of its own" && q.Method == http.MethodPut:
 			w.WriteHeader(http.StatusMethodNotAllowed)
 			return
+		case r.flaw == "knows clients alone" && isPeer(q):
+			w.WriteHeader(http.StatusForbidden)
+			return
+		case r.flaw == "drops unknown fields":
+			q.Header.Del("Rejoin-Forwarded")
 		case r.flaw == "takes the cursor away":
 			q.Header.Del(cursorHeader)
 		}
@@ -116,6 +124,9 @@ func (r *router) mount(s *rejoin.Server, route string) http.Handler {
 		}
 		st := r.take()
 		defer r.give(st)
+		if r.flaw == "knows tenants by their connection" && isPeer(q) {
+			tenant = "any"
+		}
 		st.set(w, map[string]string{"user": q.Header.Get(UserHeader), "tenant": tenant})
 		r.serve(s, w, q, st)
 	})
@@ -166,6 +177,8 @@ func (r *router) serve(s *rejoin.Server, w http.ResponseWriter, q *http.Request,
 		w = flushing{plain{w}}
 	case "writes late":
 		w = locked{st, w}
+	case "adds a head of its own":
+		w.Header().Add("Access-Control-Allow-Origin", "*")
 	case "adds a header":
 		w.Header().Set("Content-Encoding", "identity")
 	}
@@ -191,8 +204,15 @@ func subject(flaw string) Subject {
 		}
 		return ""
 	}
+	var first *rejoin.Server
 	return Subject{
 		Mount: func(_ testing.TB, s *rejoin.Server, path string, mw ...func(http.Handler) http.Handler) http.Handler {
+			if first == nil {
+				first = s
+			}
+			if flaw == "serves the first server" {
+				s = first
+			}
 			h := (&router{flaw: flaw}).mount(s, path)
 			for _, outer := range slices.Backward(mw) {
 				h = outer(h)

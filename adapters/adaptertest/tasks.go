@@ -127,13 +127,13 @@ func (u *user) wantRequest(what, text string) error {
 // Then the tools read their values, ask, and read them again when they are run with the answers.
 func ownTasks(e *exam) {
 	first, second := make(chan struct{}), make(chan struct{})
-	c := rejointest.New(e, e.taskApp(func(ctx context.Context, again bool) {
+	c := e.start(e.taskApp(func(ctx context.Context, again bool) {
 		if again {
 			until(ctx, second)
 			return
 		}
 		until(ctx, first)
-	}), e.tasks(rejoin.Policy{}, func(http.Handler) {}))
+	}), e.tasks(rejoin.Policy{}))
 	do := func(r *http.Request) (answer, error) { return e.send(c, r), nil }
 	all := make([]*user, users)
 	for i := range all {
@@ -177,11 +177,10 @@ func ownTasks(e *exam) {
 
 // The same test from two hundred goroutines, for the race detector.
 func ownTasksAtOnce(e *exam) {
-	var handler http.Handler
-	rejointest.New(e, e.taskApp(func(ctx context.Context, _ bool) {
+	e.start(e.taskApp(func(ctx context.Context, _ bool) {
 		elapse(time.Duration(len(e.who(ctx))) * time.Millisecond)
-	}), e.tasks(rejoin.Policy{}, func(h http.Handler) { handler = h }))
-	e.usersAtOnce(handler, func(u *user) error {
+	}), e.tasks(rejoin.Policy{}))
+	e.usersAtOnce(func(u *user) error {
 		err := u.callTask()
 		for _, step := range []func() error{u.answerTask, u.finishTask} {
 			if err == nil {
@@ -204,8 +203,8 @@ func tasksBehind(e *exam) {
 		"Flush and Unwrap around only Unwrap": {wrap(asUnwrapping), wrap(asBoth)},
 		"a time limit":                        {func(h http.Handler) http.Handler { return http.TimeoutHandler(h, time.Minute/2, "") }},
 	} {
-		cfg := e.tasks(rejoin.Policy{TaskAfter: time.Second}, func(http.Handler) {}, mw...)
-		c := rejointest.New(e, bothEras{idle(), func(w http.ResponseWriter, r *http.Request) {
+		cfg := e.tasks(rejoin.Policy{TaskAfter: time.Second}, mw...)
+		c := e.start(bothEras{idle(), func(w http.ResponseWriter, r *http.Request) {
 			if r.Header.Get("Mcp-Method") == "tools/call" {
 				elapse(patience)
 			}
@@ -224,15 +223,11 @@ func tasksBehind(e *exam) {
 	}
 }
 
-// tasks is the configuration of a server with tasks, under a path with a tenant. It shows the router to handler.
-func (e *exam) tasks(p rejoin.Policy, handler func(http.Handler), mw ...func(http.Handler) http.Handler) rejointest.Config {
+// tasks is the configuration of a server with tasks, under a path with a tenant.
+func (e *exam) tasks(p rejoin.Policy, mw ...func(http.Handler) http.Handler) rejointest.Config {
 	return rejointest.Config{
 		Path: "/nobody/mcp", Header: http.Header{UserHeader: {"nobody"}},
-		Server: rejoin.Config{Eras: rejoin.EraBoth, Principal: e.principal, Policy: p, Tasks: rejoin.Tasks{MaxPerPrincipal: users}},
-		Handler: func(s *rejoin.Server) http.Handler {
-			h := e.mount("/{tenant}/mcp", mw...)(s)
-			handler(h)
-			return h
-		},
+		Server:  rejoin.Config{Eras: rejoin.EraBoth, Principal: e.principal, Policy: p, Tasks: rejoin.Tasks{MaxPerPrincipal: users}},
+		Handler: e.mount("/{tenant}/mcp", mw...),
 	}
 }

@@ -141,16 +141,11 @@ func (e *exam) report(faults map[*user]error) {
 	e.Errorf("%d of %d users did not get their own: %s", len(faults), users, strings.Join(first, "; "))
 }
 
-// tenantServer mounts a server under a path with a tenant, and shows the router to handler.
-func (e *exam) tenantServer(a rejoin.App, retry time.Duration, handler func(http.Handler)) *rejointest.Client {
-	return rejointest.New(e, a, rejointest.Config{
+// tenantServer mounts a server under a path with a tenant.
+func (e *exam) tenantServer(a rejoin.App, retry time.Duration) *rejointest.Client {
+	return e.start(a, rejointest.Config{
 		Path: "/nobody/mcp", Header: http.Header{UserHeader: {"nobody"}},
-		Server: rejoin.Config{Principal: e.principal, Policy: rejoin.Policy{Retry: retry}},
-		Handler: func(s *rejoin.Server) http.Handler {
-			h := e.mount("/{tenant}/mcp")(s)
-			handler(h)
-			return h
-		},
+		Server: rejoin.Config{Principal: e.principal, Policy: rejoin.Policy{Retry: retry}}, Handler: e.mount("/{tenant}/mcp"),
 	})
 }
 
@@ -158,7 +153,7 @@ func (e *exam) tenantServer(a rejoin.App, retry time.Duration, handler func(http
 // requests. Then the tools read their values.
 func ownValues(e *exam) {
 	release := make(chan struct{})
-	c := e.tenantServer(e.userApp(func(ctx context.Context) { until(ctx, release) }), time.Second, func(http.Handler) {})
+	c := e.tenantServer(e.userApp(func(ctx context.Context) { until(ctx, release) }), time.Second)
 	do := func(r *http.Request) (answer, error) { return e.send(c, r), nil }
 	all := make([]*user, users)
 	for i := range all {
@@ -168,8 +163,10 @@ func ownValues(e *exam) {
 		}
 	}
 	principals := map[string]bool{}
-	for s := range c.Server().Sessions() {
-		principals[s.Principal] = true
+	for _, server := range e.servers(c) {
+		for s := range server.Sessions() {
+			principals[s.Principal] = true
+		}
 	}
 	for _, u := range all {
 		if !principals[u.name] {
@@ -211,11 +208,10 @@ func ownValues(e *exam) {
 
 // The same test from two hundred goroutines, for the race detector.
 func ownValuesAtOnce(e *exam) {
-	var handler http.Handler
 	e.tenantServer(e.userApp(func(ctx context.Context) {
 		elapse(time.Duration(len(e.who(ctx))) * time.Millisecond)
-	}), time.Millisecond, func(h http.Handler) { handler = h })
-	e.usersAtOnce(handler, func(u *user) error {
+	}), time.Millisecond)
+	e.usersAtOnce(func(u *user) error {
 		err := u.open()
 		if err == nil {
 			err = u.call()
@@ -228,13 +224,13 @@ func ownValuesAtOnce(e *exam) {
 	})
 }
 
-// usersAtOnce lets many users do the same at once, each in a goroutine of its own, and reports their faults. They call the handler directly.
-func (e *exam) usersAtOnce(handler http.Handler, act func(u *user) error) {
+// usersAtOnce lets many users do the same at once, each in a goroutine of its own, and reports their faults. They call the last handler directly.
+func (e *exam) usersAtOnce(act func(u *user) error) {
 	do := func(r *http.Request) (answer, error) {
 		ctx, cancel := context.WithTimeout(r.Context(), patience)
 		defer cancel()
 		w := httptest.NewRecorder()
-		handler.ServeHTTP(w, r.WithContext(ctx))
+		e.handler.ServeHTTP(w, r.WithContext(ctx))
 		return answer{w.Code, w.Header(), w.Body.String()}, nil
 	}
 	var mu sync.Mutex
@@ -262,7 +258,7 @@ func unsetValues(e *exam) {
 			e.Errorf("%s Value(%q) is %v, %v", where, name, value, ok)
 		}
 	}
-	c := rejointest.New(e, app(func(ctx context.Context, _ *rejoin.Request) (any, error) {
+	c := e.start(app(func(ctx context.Context, _ *rejoin.Request) (any, error) {
 		look(ctx, "in a call", "user", true)
 		look(ctx, "in a call", "nobody set this", false)
 		if got := e.Param(ctx, "no such parameter"); got != "" {
@@ -292,7 +288,7 @@ func outerValues(e *exam) {
 	}
 	tools := make(chan context.Context, 10)
 	end := make(chan struct{})
-	c := rejointest.New(e, app(func(ctx context.Context, _ *rejoin.Request) (any, error) {
+	c := e.start(app(func(ctx context.Context, _ *rejoin.Request) (any, error) {
 		tools <- ctx
 		_ = rejoin.HandleFromContext(ctx).Progress(1, 0, "")
 		until(ctx, end)

@@ -100,6 +100,42 @@ func TestMounts(t *testing.T) {
 	require.Equal(t, http.StatusTeapot, mounted.Send(lent, http.MethodPost, "/lent/more").Code, "a path below the endpoint is not the endpoint's")
 }
 
+// Wherever the endpoint is mounted, a request finds it through another process. chi gives a parameter as it is written if the path has an escaped slash.
+func TestThroughAnotherProcess(t *testing.T) {
+	spellings := map[string]string{"acme": "acme", "a%20b": "a b", "a%2Fb%20c": "a%2Fb%20c", "%C3%A4%3F": "ä?", "a%25b": "a%b"}
+	none := map[string]string{"": ""}
+	form := func(path string, tenants map[string]string, register func(chi.Router, *rejoin.Server)) mounted.Form {
+		return mounted.Form{Path: path, Tenants: tenants, Mount: func(s *rejoin.Server) http.Handler {
+			r := chi.NewRouter()
+			r.Use(middleware.Recoverer, auth)
+			register(r, s)
+			return r
+		}}
+	}
+	mounted.ThroughAnotherProcess(t, map[string]mounted.Form{
+		"Register": form("/{tenant}/mcp", spellings, func(r chi.Router, s *rejoin.Server) { chiadapter.Register(r, "/{tenant}/mcp", s) }),
+		"Mount in Route": form("/t/{tenant}/mcp", spellings, func(r chi.Router, s *rejoin.Server) {
+			r.Route("/t/{tenant}", func(r chi.Router) { r.Mount("/mcp", chiadapter.New(s)) })
+		}),
+		"Mount of a router": form("/v1/{tenant}/mcp", spellings, func(r chi.Router, s *rejoin.Server) {
+			inner := chi.NewRouter()
+			chiadapter.Register(inner, "/{tenant}/mcp", s)
+			r.Mount("/v1", inner)
+		}),
+		"Middleware": form("/api/mcp", none, func(r chi.Router, s *rejoin.Server) {
+			r.Use(chiadapter.Middleware("/api/mcp", s))
+			r.Get("/", http.NotFound)
+		}),
+		"StripPrefix": mounted.Stripped("/v1", form("/v1/{tenant}/mcp", spellings, func(r chi.Router, s *rejoin.Server) { chiadapter.Register(r, "/{tenant}/mcp", s) })),
+	}, mounted.Reader{
+		User: func(ctx context.Context) string {
+			name, _ := ctx.Value(valueKey("user")).(string)
+			return name
+		},
+		Tenant: func(ctx context.Context) string { return chi.URLParamFromCtx(ctx, "tenant") },
+	})
+}
+
 // A tool can read the parameters of all nested routers when its request is over.
 func TestNestedParameters(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -108,6 +108,42 @@ func TestMounts(t *testing.T) {
 	}
 }
 
+// Wherever the endpoint is mounted, a request finds it through another process. echo gives a parameter as it is written if the
+// path has an escaped slash.
+func TestThroughAnotherProcess(t *testing.T) {
+	spellings := map[string]string{"acme": "acme", "a%20b": "a b", "a%2Fb%20c": "a%2Fb%20c", "%C3%A4%3F": "ä?", "a%25b": "a%b"}
+	none := map[string]string{"": ""}
+	form := func(path string, tenants map[string]string, register func(*echo.Echo, *rejoin.Server)) mounted.Form {
+		return mounted.Form{Path: path, Tenants: tenants, Mount: func(s *rejoin.Server) http.Handler {
+			e := echo.New()
+			e.Use(middleware.Recover(), auth)
+			register(e, s)
+			return e
+		}}
+	}
+	mounted.ThroughAnotherProcess(t, map[string]mounted.Form{
+		"Register": form("/{tenant}/mcp", spellings, func(e *echo.Echo, s *rejoin.Server) { echoadapter.Register(e, "/:tenant/mcp", s, "user") }),
+		"New": form("/t/{tenant}/mcp", spellings, func(e *echo.Echo, s *rejoin.Server) {
+			e.Any("/t/:tenant/mcp", echoadapter.New(s, "user"))
+			e.Any("/t/:tenant/mcp/", echoadapter.New(s, "user"))
+		}),
+		"groups": form("/v1/{tenant}/mcp", spellings, func(e *echo.Echo, s *rejoin.Server) {
+			echoadapter.Register(e.Group("/v1").Group("/:tenant", auth), "/mcp", s, "user")
+		}),
+		"Middleware": form("/api/mcp", none, func(e *echo.Echo, s *rejoin.Server) { e.Use(echoadapter.Middleware("/api/mcp", s, "user")) }),
+		"StripPrefix": mounted.Stripped("/v1", form("/v1/{tenant}/mcp", spellings, func(e *echo.Echo, s *rejoin.Server) {
+			echoadapter.Register(e, "/:tenant/mcp", s, "user")
+		})),
+	}, mounted.Reader{
+		User: func(ctx context.Context) string {
+			value, _ := echoadapter.Get(ctx, "user")
+			name, _ := value.(string)
+			return name
+		},
+		Tenant: func(ctx context.Context) string { return echoadapter.Param(ctx, "tenant") },
+	})
+}
+
 // Only the keys that were named are there, as middleware has left them; outside a call there are none. Asking for a key that was not named
 // is logged, once for each mount.
 func TestKeys(t *testing.T) {

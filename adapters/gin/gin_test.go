@@ -109,6 +109,40 @@ func TestMounts(t *testing.T) {
 	}
 }
 
+// Wherever the endpoint is mounted, a request finds it through another process. gin finds a parameter with an escaped slash only with UseRawPath.
+func TestThroughAnotherProcess(t *testing.T) {
+	spellings := map[string]string{"acme": "acme", "a%20b": "a b", "%C3%A4%3F": "ä?", "a%25b": "a%b"}
+	none := map[string]string{"": ""}
+	form := func(path string, tenants map[string]string, register func(*gin.Engine, *rejoin.Server)) mounted.Form {
+		return mounted.Form{Path: path, Tenants: tenants, Mount: func(s *rejoin.Server) http.Handler {
+			r := gin.New()
+			r.Use(gin.Recovery(), auth)
+			register(r, s)
+			return r
+		}}
+	}
+	mounted.ThroughAnotherProcess(t, map[string]mounted.Form{
+		"Register": form("/{tenant}/mcp", spellings, func(r *gin.Engine, s *rejoin.Server) { ginadapter.Register(r, "/:tenant/mcp", s) }),
+		"New, UseRawPath": form("/t/{tenant}/mcp", map[string]string{"acme": "acme", "a%2Fb%20c": "a/b c", "a%20b": "a b"}, func(r *gin.Engine, s *rejoin.Server) {
+			r.UseRawPath = true
+			r.Any("/t/:tenant/mcp", ginadapter.New(s))
+			r.Any("/t/:tenant/mcp/", ginadapter.New(s))
+		}),
+		"groups": form("/v1/{tenant}/mcp", spellings, func(r *gin.Engine, s *rejoin.Server) {
+			ginadapter.Register(r.Group("/v1").Group("/:tenant", auth), "/mcp", s)
+		}),
+		"Middleware":  form("/api/mcp", none, func(r *gin.Engine, s *rejoin.Server) { r.Use(ginadapter.Middleware("/api/mcp", s)) }),
+		"StripPrefix": mounted.Stripped("/v1", form("/v1/{tenant}/mcp", spellings, func(r *gin.Engine, s *rejoin.Server) { ginadapter.Register(r, "/:tenant/mcp", s) })),
+	}, mounted.Reader{
+		User: func(ctx context.Context) string {
+			value, _ := ginadapter.Get(ctx, "user")
+			name, _ := value.(string)
+			return name
+		},
+		Tenant: func(ctx context.Context) string { return ginadapter.Param(ctx, "tenant") },
+	})
+}
+
 // A group's own path serves the endpoint in both spellings too. An engine's own path has only one.
 func TestOwnPaths(t *testing.T) {
 	s := mounted.NewServer(t)

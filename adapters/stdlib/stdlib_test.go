@@ -107,6 +107,43 @@ func TestMounts(t *testing.T) {
 	require.Equal(t, http.StatusNotFound, mounted.Send(mux, http.MethodPost, "/api/mcp/more").Code, "a path below the endpoint is not the endpoint's")
 }
 
+// Wherever the endpoint is mounted, a request finds it through another process.
+func TestThroughAnotherProcess(t *testing.T) {
+	spellings := map[string]string{"acme": "acme", "a%20b": "a b", "a%2Fb": "a/b", "%C3%A4%3F": "ä?", "a%25b": "a%b"}
+	none := map[string]string{"": ""}
+	form := func(path string, tenants map[string]string, register func(*http.ServeMux, *rejoin.Server)) mounted.Form {
+		return mounted.Form{Path: path, Tenants: tenants, Mount: func(s *rejoin.Server) http.Handler {
+			mux := http.NewServeMux()
+			register(mux, s)
+			return recoverer(auth(mux))
+		}}
+	}
+	mounted.ThroughAnotherProcess(t, map[string]mounted.Form{
+		"New": form("/t/{tenant}/mcp", spellings, func(mux *http.ServeMux, s *rejoin.Server) {
+			mux.Handle("/t/{tenant}/mcp", stdadapter.New(s))
+			mux.Handle("/t/{tenant}/mcp/", stdadapter.New(s))
+		}),
+		"Register": form("/{tenant}/mcp", spellings, func(mux *http.ServeMux, s *rejoin.Server) { stdadapter.Register(mux, "/{tenant}/mcp", s) }),
+		"Middleware": form("/api/mcp", none, func(mux *http.ServeMux, s *rejoin.Server) {
+			mux.Handle("/", stdadapter.Middleware("/api/mcp", s)(http.NotFoundHandler()))
+		}),
+		"StripPrefix": mounted.Stripped("/v1", form("/v1/{tenant}/mcp", spellings, func(mux *http.ServeMux, s *rejoin.Server) {
+			stdadapter.Register(mux, "/{tenant}/mcp", s)
+		})),
+		"StripPrefix inside": form("/v1/{tenant}/mcp", spellings, func(mux *http.ServeMux, s *rejoin.Server) {
+			inner := http.NewServeMux()
+			stdadapter.Register(inner, "/{tenant}/mcp", s)
+			mux.Handle("/v1/", http.StripPrefix("/v1", inner))
+		}),
+	}, mounted.Reader{
+		User: func(ctx context.Context) string {
+			name, _ := ctx.Value(valueKey("user")).(string)
+			return name
+		},
+		Tenant: func(ctx context.Context) string { return stdadapter.PathValue(ctx, "tenant") },
+	})
+}
+
 // A pattern may have wildcards of every kind, and no method.
 func TestPathValues(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
