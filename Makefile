@@ -5,7 +5,8 @@ SHELL := bash
 
 FUZZTIME ?= 10s
 ROUTER ?= stdlib chi echo gin
-REVISIONS := 2025-11-25,2026-07-28
+SESSIONS := 2025-11-25
+REVISIONS := $(SESSIONS),2026-07-28
 
 # One linter binary per Go release: a linter cannot read the standard library of a Go newer than its own.
 LINTER := .bin/golangci-lint-$(shell go env GOVERSION)
@@ -38,6 +39,9 @@ fuzz: ## run each fuzz target for FUZZTIME (10s)
 
 # The scenarios of tasks wait long. So here the servers of the SDKs meet them behind one router, and in nightly behind each.
 OTHER_ROUTERS = $(wordlist 2,$(words $(ROUTER)),$(ROUTER))
+# Two processes of a cluster, without stickiness. That an SDK's lists have changed is known to one of the two SDK servers only, so they meet
+# the suite in the version with sessions.
+TWO_ROUTERS = $(sort $(firstword $(ROUTER)) $(lastword $(ROUTER)))
 .PHONY: conformance
 conformance: clients-quick ## run the MCP conformance suite against package client, and each fixture behind each ROUTER (stdlib chi echo gin)
 	cd conformance && go test -tags node -run '^TestCheck' -count=1 .
@@ -47,17 +51,20 @@ conformance: clients-quick ## run the MCP conformance suite against package clie
 	conformance/run mcpgofixture $(REVISIONS),tasks $(firstword $(ROUTER))
 	$(if $(OTHER_ROUTERS),conformance/run gosdkfixture $(REVISIONS) $(OTHER_ROUTERS))
 	$(if $(OTHER_ROUTERS),conformance/run mcpgofixture $(REVISIONS) $(OTHER_ROUTERS))
+	PROCESSES=2 conformance/run fixture $(REVISIONS) $(TWO_ROUTERS)
+	PROCESSES=2 conformance/run gosdkfixture $(SESSIONS) $(TWO_ROUTERS)
+	PROCESSES=2 conformance/run mcpgofixture $(SESSIONS) $(TWO_ROUTERS)
 
 # The clients of docs/clients.md wait more than they work, so more of them run than there are cores.
 .PHONY: clients clients-quick clients-table
 clients: ## test with the official TypeScript clients and servers, and with every client of docs/clients.md
-	cd conformance && go test -tags node -run '^(TestTypeScript|TestClients|TestSettings)' -count=1 -timeout 30m -parallel 8 .
+	cd conformance && go test -tags node -run '^(TestTypeScript|TestClients|TestSettings)' -count=1 -timeout 60m -parallel 8 .
 
 clients-quick: ## the same with few of those clients
 	cd conformance && go test -tags node -run '^(TestTypeScript|TestClients|TestSettings)' -count=1 -parallel 8 . -few
 
 clients-table: ## run the clients of docs/clients.md and write it anew
-	cd conformance && go test -tags node -run '^TestClients$$' -count=1 -timeout 30m -parallel 8 . -update
+	cd conformance && go test -tags node -run '^TestClients$$' -count=1 -timeout 60m -parallel 8 . -update
 
 .PHONY: bench
 bench: ## measure it beside the SDKs' own handlers, for 8 minutes, and write docs/performance.md and the README's section (wants 2 quiet cores)
@@ -86,6 +93,7 @@ nightly: ## race tests and the conformance suite five times over, ends that cros
 	TIMES=5 SCORE=yes conformance/run fixture $(REVISIONS)
 	TIMES=5 SCORE=yes conformance/run gosdkfixture $(REVISIONS)
 	TIMES=5 SCORE=yes conformance/run mcpgofixture $(REVISIONS)
+	TIMES=5 PROCESSES=2 conformance/run fixture $(REVISIONS) $(ROUTER)
 	TIMES=5 conformance/run fixture tasks $(ROUTER)
 	TIMES=5 conformance/run gosdkfixture tasks $(ROUTER)
 	TIMES=5 conformance/run mcpgofixture tasks $(ROUTER)

@@ -214,7 +214,7 @@ func (p *peer) leaveModern(t *testing.T) {
 	p.requireSeen(t, "ended", "", "")
 	require.Empty(t, p.texts("trouble", ""))
 	require.Len(t, p.texts("progress", "long"), 3)
-	require.Zero(t, p.srv.Stats().Opened, "there are no sessions")
+	require.Zero(t, p.stats().Opened, "there are no sessions")
 	for _, e := range p.wire.all(nil) {
 		require.Equal(t, http.MethodPost, e.method)
 		require.Empty(t, e.answer.Get("Mcp-Session-Id"))

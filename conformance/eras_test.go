@@ -27,6 +27,7 @@ import (
 	stdadapter "github.com/rejoin-mcp/rejoin/adapters/stdlib"
 	rejoinclient "github.com/rejoin-mcp/rejoin/client"
 	"github.com/rejoin-mcp/rejoin/conformance/internal/sample"
+	"github.com/rejoin-mcp/rejoin/conformance/internal/spray"
 )
 
 // The table of docs/eras.md: which era real clients use under each choice of Config.Eras, and what becomes of a long call behind a proxy that
@@ -146,7 +147,7 @@ func startProxy(t *testing.T, server string, serve func(w http.ResponseWriter, r
 	require.NoError(t, err)
 	forward := httputil.NewSingleHostReverseProxy(target)
 	forward.FlushInterval, forward.ErrorLog = -1, log.New(io.Discard, "", 0)
-	p := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { serve(w, r, forward) }))
+	p := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { serve(w, r, spray.ReadFirst(forward)) }))
 	t.Cleanup(p.Close)
 	t.Cleanup(p.CloseClientConnections)
 	return p.URL

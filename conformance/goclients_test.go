@@ -59,6 +59,20 @@ func buildAs(t *testing.T, path, folder, mod string) {
 	require.NoError(t, err, "%s", out)
 }
 
+// driven returns the command of package client, built as it is in this repository.
+func driven(t *testing.T) []string {
+	t.Helper()
+	path := filepath.Join(programs, "drivenclient")
+	once, _ := builds.LoadOrStore(path, &sync.Once{})
+	once.(*sync.Once).Do(func() {
+		_, err := os.Stat("drivenclient/main.go") // as in buildAs
+		require.NoError(t, err)
+		out, err := exec.CommandContext(t.Context(), "go", "build", "-buildvcs=false", "-o", path, "./drivenclient").CombinedOutput()
+		require.NoError(t, err, "%s", out)
+	})
+	return []string{path}
+}
+
 func TestEarlierGoSDKPolls(t *testing.T) {
 	for _, release := range []struct {
 		mod    string
@@ -148,10 +162,10 @@ func TestEarlierGoSDKIsNotPolled(t *testing.T) {
 			p.requireQuick(t)
 			p.leave(t)
 
-			require.EqualValues(t, 1, p.srv.Stats().Opened)
-			require.Zero(t, p.srv.Stats().Closed)
-			require.Zero(t, p.srv.Stats().Refused)
-			require.Zero(t, p.srv.Stats().Resumed)
+			require.EqualValues(t, 1, p.stats().Opened)
+			require.Zero(t, p.stats().Closed)
+			require.Zero(t, p.stats().Refused)
+			require.Zero(t, p.stats().Resumed)
 			gets := p.wire.all(func(e *exchange) bool { return e.method == http.MethodGet })
 			require.Len(t, gets, 1, "one connection for the standalone stream, and none to resume anything")
 			require.Equal(t, steps, requirePlainStreams(t, p.wire, "many"))

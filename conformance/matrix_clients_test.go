@@ -3,11 +3,7 @@
 package conformance_test
 
 import (
-	"os/exec"
-	"path/filepath"
 	"testing"
-
-	"github.com/stretchr/testify/require"
 )
 
 // ours is the name of package client of this repository.
@@ -65,15 +61,6 @@ func built(folder, mod string, args ...string) func(*testing.T) []string {
 		t.Helper()
 		return append([]string{build(t, folder, mod)}, args...)
 	}
-}
-
-// driven returns the command of package client, built as it is in this repository.
-func driven(t *testing.T) []string {
-	t.Helper()
-	path := filepath.Join(programs, "drivenclient")
-	out, err := exec.CommandContext(t.Context(), "go", "build", "-buildvcs=false", "-o", path, "./drivenclient").CombinedOutput()
-	require.NoError(t, err, "%s", out)
-	return []string{path}
 }
 
 // node returns the command of a program of clients/node.

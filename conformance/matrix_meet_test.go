@@ -80,14 +80,11 @@ func meet(t *testing.T, client string, command []string, in setting, what scenar
 		peer:  peer{wire: newWire(nil), changed: make(chan struct{})},
 		hands: make(chan hand, 1), leave: make(chan struct{}),
 	}
-	srv, err := rejoin.NewServer(in.app(tools{cmp.Or(what.call, "work"): e.tool(what)}), rejoin.Config{
+	handler, end := in.start(t, tools{cmp.Or(what.call, "work"): e.tool(what)}, rejoin.Config{
 		Eras: in.eras, Policy: what.policy, Logger: slog.New(slog.DiscardHandler),
 		Tasks: rejoin.Tasks{PollInterval: toPoll},
 	})
-	require.NoError(t, err)
-	mux := http.NewServeMux()
-	stdadapter.Register(mux, "/mcp", srv)
-	server := httptest.NewUnstartedServer(e.wire.record(mux))
+	server := httptest.NewUnstartedServer(e.wire.record(handler))
 	kept := &recording{Listener: server.Listener}
 	if recorded(in, what) {
 		server.Listener = kept
@@ -95,7 +92,7 @@ func meet(t *testing.T, client string, command []string, in setting, what scenar
 	}
 	server.Start()
 	defer server.Close()
-	defer srv.Close() // if the client hangs, server.Close would wait for ever
+	defer end() // if the client hangs, server.Close would wait for ever
 	address := server.URL
 	if what.front != nil {
 		address = what.front(t, address)
@@ -112,6 +109,20 @@ func meet(t *testing.T, client string, command []string, in setting, what scenar
 	}
 	e.look(&s, what)
 	return s
+}
+
+// start starts the server of the setting, and returns what is before it.
+func (s setting) start(t *testing.T, list tools, cfg rejoin.Config) (front http.Handler, end func()) {
+	t.Helper()
+	if s.processes > 1 {
+		all := startProcesses(t, s.processes, func() rejoin.App { return s.app(list) }, cfg)
+		return all.front(), all.close
+	}
+	srv, err := rejoin.NewServer(s.app(list), cfg)
+	require.NoError(t, err)
+	mux := http.NewServeMux()
+	stdadapter.Register(mux, "/mcp", srv)
+	return mux, srv.Close
 }
 
 // tool is the tool of a scenario, which also tells the encounter about itself.
@@ -225,8 +236,10 @@ func (e *encounter) idle(s *sight) {
 		return
 	}
 	var since time.Time
+	const session = "Mcp-Session-Id" // mcp-remote has another one, of its own
+	call := e.wire.all(func(x *exchange) bool { return x.calls("tools/call") })[0]
 	listens := func(x *exchange) bool {
-		return x.method == http.MethodGet && x.status == http.StatusOK && !x.ended && x.sent.After(since)
+		return x.method == http.MethodGet && x.status == http.StatusOK && !x.ended && x.sent.After(since) && x.header.Get(session) == call.header.Get(session)
 	}
 	for limit := toListen; e.wire.untilSent(limit, 1, listens); limit = toReturn {
 		if s.listens = true; s.letGo > 0 {

@@ -23,6 +23,8 @@ type scenario struct {
 	run    tool
 	idles  bool // the test closes the standalone stream meanwhile
 
+	ofTasks bool // only clients that know tasks take part
+
 	call   string                                             // the tool, if it is not "work"
 	front  func(t *testing.T, server string) (address string) // what stands between the client and its server
 	meddle func(t *testing.T, e *encounter) (fault string)    // what the test does while the call runs

@@ -23,11 +23,11 @@ func taskScenarios() []scenario {
 	policy := rejoin.Policy{CloseAfter: 300 * time.Millisecond}
 	work := reports(2*time.Second, nil)
 	return []scenario{
-		{name: "cut connections", policy: policy, run: work, front: cutting},
-		{name: "a lost poll", policy: policy, run: work, front: losingAPoll},
-		{name: "questions", policy: policy, run: asks, call: twice},
-		{name: "cancel", policy: policy, run: untilStopped, meddle: cancels},
-		{name: "resume", policy: policy, run: work, meddle: resumes},
+		{name: "cut connections", ofTasks: true, policy: policy, run: work, front: cutting},
+		{name: "a lost poll", ofTasks: true, policy: policy, run: work, front: losingAPoll},
+		{name: "questions", ofTasks: true, policy: policy, run: asks, call: twice},
+		{name: "cancel", ofTasks: true, policy: policy, run: untilStopped, meddle: cancels},
+		{name: "resume", ofTasks: true, policy: policy, run: work, meddle: resumes},
 	}
 }
 

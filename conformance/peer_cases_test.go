@@ -66,7 +66,7 @@ func casePolls(t *testing.T, client program) {
 	}
 	require.Equal(t, 4*rounds+1, told, "each message is on the wire once")
 	require.Equal(t, 1, answers)
-	require.EqualValues(t, rounds, p.srv.Stats().Resumed)
+	require.EqualValues(t, rounds, p.stats().Resumed)
 	p.leave(t)
 }
 
@@ -122,7 +122,7 @@ func caseIdle(t *testing.T, client program, rounds int) {
 			require.GreaterOrEqual(t, gets[i+1].sent.Sub(gets[i].endedAt), retry-2*time.Millisecond, "the client waits as long as it was told")
 		}
 	}
-	require.EqualValues(t, rounds+1, p.srv.Stats().Closed)
+	require.EqualValues(t, rounds+1, p.stats().Closed)
 	p.leave(t)
 	require.Len(t, p.texts("log", ""), 2, "each message arrives once")
 }
@@ -217,6 +217,6 @@ func caseConnects(t *testing.T, client program) {
 		require.Empty(t, posts[0].answer.Get("Mcp-Session-Id"), "a refusal opens no session")
 	}
 	require.Equal(t, want, got)
-	require.EqualValues(t, refused, p.srv.Stats().Refused)
-	require.EqualValues(t, 1, p.srv.Stats().Opened)
+	require.EqualValues(t, refused, p.stats().Refused)
+	require.EqualValues(t, 1, p.stats().Opened)
 }

@@ -30,15 +30,22 @@ type program struct {
 	listens bool     // it requests the standalone stream
 	cursor  bool     // it resumes that stream with a cursor, after the time that it was told
 	rereads bool     // it does not treat an error as the response, and polls once more
+	fragile bool     // its call ends when the connection breaks, even if it can poll
+	tells   string   // what it reports of a stream that breaks off, and then it comes back; "": nothing
 
 	app  func(tools) rejoin.App // makes the app of its server
 	eras rejoin.Eras            // the eras of its server
+
+	processes int // the server is so many processes, which get the requests in turn; 0: one, and no cluster
 }
 
 // peer is a client process that is connected to a server of its own. clients/gosdk/main.go describes the lines that the two exchange.
 type peer struct {
-	srv  *rejoin.Server
-	wire *wire
+	srv       *rejoin.Server // nil if there are processes
+	processes processes
+	url       string
+	wire      *wire
+	tells     string // what it may report
 
 	stdin io.WriteCloser
 
@@ -60,19 +67,18 @@ func start(t *testing.T, client program, cfg rejoin.Config, list tools) *peer {
 	t.Helper()
 	cfg.Logger = slog.New(slog.DiscardHandler)
 	cfg.Eras = client.eras
-	srv, err := rejoin.NewServer(client.app(list), cfg)
-	require.NoError(t, err)
-	mux := http.NewServeMux()
-	stdadapter.Register(mux, "/mcp", srv)
-	p := &peer{srv: srv, wire: newWire(nil), changed: make(chan struct{})}
-	server := httptest.NewServer(p.wire.record(mux))
+	p := &peer{wire: newWire(nil), tells: client.tells, changed: make(chan struct{})}
+	front, end := p.serve(t, client, cfg, list)
+	server := httptest.NewServer(p.wire.record(front))
+	p.url = server.URL
 	t.Cleanup(server.Close)
-	t.Cleanup(srv.Close) // if the client hangs, server.Close would wait for ever
+	t.Cleanup(end) // if the client hangs, server.Close would wait for ever
 
 	ctx, kill := context.WithCancel(context.WithoutCancel(t.Context()))
 	t.Cleanup(kill)
 	cmd := exec.CommandContext(ctx, client.command[0], slices.Concat(client.command[1:], []string{server.URL + "/mcp"})...)
 	cmd.Stderr = os.Stderr
+	var err error
 	p.stdin, err = cmd.StdinPipe()
 	require.NoError(t, err)
 	stdout, err := cmd.StdoutPipe()
@@ -94,6 +100,29 @@ func start(t *testing.T, client program, cfg rejoin.Config, list tools) *peer {
 		p.wire.wait(t, 1, "standalone stream", p.wire.standalone())
 	}
 	return p
+}
+
+// serve starts what the client talks to.
+func (p *peer) serve(t *testing.T, client program, cfg rejoin.Config, list tools) (front http.Handler, end func()) {
+	t.Helper()
+	if client.processes > 0 {
+		p.processes = startProcesses(t, client.processes, func() rejoin.App { return client.app(list) }, cfg)
+		return p.processes.front(), p.processes.close
+	}
+	srv, err := rejoin.NewServer(client.app(list), cfg)
+	require.NoError(t, err)
+	p.srv = srv
+	mux := http.NewServeMux()
+	stdadapter.Register(mux, "/mcp", srv)
+	return mux, srv.Close
+}
+
+// stats are the numbers of the server. Of several processes it has the sums of those that the tests use.
+func (p *peer) stats() rejoin.Stats {
+	if p.srv != nil {
+		return p.srv.Stats()
+	}
+	return p.processes.stats()
 }
 
 func (p *peer) listen(stdout io.Reader) {
@@ -187,9 +216,11 @@ func (p *peer) leave(t *testing.T) {
 	require.NoError(t, p.stdin.Close())
 	p.requireSeen(t, "ended", "", "")
 	p.waitFor(t, "the client's end", func() bool { return p.over })
-	require.Empty(t, p.texts("trouble", ""))
+	for _, trouble := range p.texts("trouble", "") {
+		require.Equal(t, p.tells, trouble)
+	}
 	require.Len(t, p.wire.all(func(e *exchange) bool { return e.method == http.MethodDelete }), 1,
 		"the session must live until its client ends it")
-	require.Zero(t, p.srv.Stats().Sessions, "the client's DELETE leaves nothing")
-	require.Zero(t, p.srv.Stats().StoredBytes, "the client's DELETE leaves nothing")
+	require.Zero(t, p.stats().Sessions, "the client's DELETE leaves nothing")
+	require.Zero(t, p.stats().StoredBytes, "the client's DELETE leaves nothing")
 }

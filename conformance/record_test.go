@@ -21,17 +21,25 @@ func (w *wire) record(next http.Handler) http.Handler {
 			w.exchanges = append(w.exchanges, e)
 			w.leaving = w.leaving || r.Method == http.MethodDelete
 		})
-		next.ServeHTTP(&recorder{rw, w, e}, r)
-		gone := r.Context().Err() != nil
-		w.update(func() { e.ended, e.endedAt, e.left = true, time.Now(), gone || w.leaving })
+		to := &recorder{rw, w, e, false}
+		whole := false
+		defer func() {
+			gone := to.failed || r.Context().Err() != nil
+			if whole || gone { // a proxy may also break off a response that its client has left
+				w.update(func() { e.ended, e.endedAt, e.left = true, time.Now(), gone || w.leaving })
+			}
+		}()
+		next.ServeHTTP(to, r)
+		whole = true
 	})
 }
 
 // recorder copies a response as it is written.
 type recorder struct {
 	http.ResponseWriter
-	w *wire
-	e *exchange
+	w      *wire
+	e      *exchange
+	failed bool // the client has left
 }
 
 func (r *recorder) Unwrap() http.ResponseWriter { return r.ResponseWriter }
@@ -44,7 +52,9 @@ func (r *recorder) WriteHeader(status int) {
 func (r *recorder) Write(p []byte) (int, error) {
 	r.head(http.StatusOK)
 	r.w.update(func() { r.e.body = append(r.e.body, p...) })
-	return r.ResponseWriter.Write(p)
+	n, err := r.ResponseWriter.Write(p)
+	r.failed = r.failed || err != nil
+	return n, err
 }
 
 // head records the head of the response, once.

@@ -5,6 +5,7 @@ package conformance_test
 import (
 	"context"
 	"encoding/json"
+	"fmt"
 	"net/http"
 	"os/exec"
 	"testing"
@@ -36,6 +37,17 @@ func TestTypeScript(t *testing.T) {
 			t.Run("fails", func(t *testing.T) { caseFails(t, own) })
 			t.Run("asks", func(t *testing.T) { caseAsks(t, own) })
 			t.Run("resumes what has ended", func(t *testing.T) { caseResumes(t, own) })
+			two := own
+			two.processes = 2
+			t.Run("two processes", func(t *testing.T) {
+				t.Run("waits", func(t *testing.T) { caseWaits(t, two) })
+				t.Run("polls", func(t *testing.T) { casePolls(t, two) })
+				for turns := range 2 {
+					two.tells = "SSE stream disconnected: TypeError: terminated"
+					t.Run(fmt.Sprintf("the owner dies during a call, %d", turns), func(t *testing.T) { caseOwnerDies(t, two, turns, true) })
+					t.Run(fmt.Sprintf("the owner dies while it listens, %d", turns), func(t *testing.T) { caseOwnerDies(t, two, turns, false) })
+				}
+			})
 		})
 	}
 	t.Run("v2-legacy", func(t *testing.T) {

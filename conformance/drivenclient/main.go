@@ -35,7 +35,7 @@ func run(ctx context.Context, url string) error {
 		Name: "client", Version: "1",
 		Capabilities:   map[string]any{"elicitation": map[string]any{"form": struct{}{}}},
 		OnRequest:      answer,
-		OnNotification: func(string, json.RawMessage) {}, // opens the standalone stream
+		OnNotification: sayLog, // opens the standalone stream
 		Trace: func(e client.TraceEvent) {
 			if e.Kind == client.TraceTask {
 				calls.sayTasks()
@@ -123,6 +123,8 @@ func follow(ctx context.Context, name string, c *client.Call) {
 			say("progress", name, fmt.Sprint(params.Progress))
 		case "notifications/tasks":
 			say("status", name, params.StatusMessage)
+		default:
+			sayLog(m.Method, m.Params)
 		}
 	}
 	var result struct {
@@ -139,6 +141,20 @@ func follow(ctx context.Context, name string, c *client.Call) {
 		text.WriteString(part.Text)
 	}
 	say("result", name, text.String())
+}
+
+// sayLog prints what the server logs.
+func sayLog(method string, params json.RawMessage) {
+	var log struct {
+		Data string `json:"data"`
+	}
+	if method != "notifications/message" {
+		return
+	}
+	if err := json.Unmarshal(params, &log); err != nil {
+		say("trouble", "", err.Error())
+	}
+	say("log", "", log.Data)
 }
 
 func answer(_ context.Context, method string, params json.RawMessage) (any, error) {

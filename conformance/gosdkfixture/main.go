@@ -8,12 +8,13 @@ import (
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
+	"github.com/rejoin-mcp/rejoin"
 	"github.com/rejoin-mcp/rejoin/bridge/gosdk"
 	"github.com/rejoin-mcp/rejoin/conformance/internal/program"
 	"github.com/rejoin-mcp/rejoin/conformance/internal/sample"
 )
 
-func main() { program.Main(gosdk.New(newServer())) }
+func main() { program.Main(func() rejoin.App { return gosdk.New(newServer()) }) }
 
 func newServer() *mcp.Server {
 	s := mcp.NewServer(&mcp.Implementation{Name: "rejoin-conformance-gosdk", Version: "1.0.0"}, &mcp.ServerOptions{

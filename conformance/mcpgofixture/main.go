@@ -10,12 +10,13 @@ import (
 	"github.com/mark3labs/mcp-go/mcp"
 	"github.com/mark3labs/mcp-go/server"
 
+	"github.com/rejoin-mcp/rejoin"
 	"github.com/rejoin-mcp/rejoin/bridge/mcpgo"
 	"github.com/rejoin-mcp/rejoin/conformance/internal/program"
 	"github.com/rejoin-mcp/rejoin/conformance/internal/sample"
 )
 
-func main() { program.Main(mcpgo.New(newServer())) }
+func main() { program.Main(func() rejoin.App { return mcpgo.New(newServer()) }) }
 
 func newServer() *server.MCPServer {
 	s := server.NewMCPServer("rejoin-conformance-mcpgo", "1.0.0",
