@@ -23,6 +23,7 @@ type answer struct {
 type admin struct {
 	gate   *subject.Gate
 	engine *subject.Engine
+	owner  *subject.Owner
 
 	mu     sync.Mutex // one question at a time, so that the two counts are complete
 	writes int64      // of the answers; they are subtracted from samples
@@ -68,6 +69,7 @@ func (a *admin) reply(c net.Conn, q question, reply answer) bool {
 		s.Writes -= a.writes
 		s.Sent -= a.sent
 		s.Trips, s.Appends = a.engine.Calls()
+		s.Accepted = a.owner.Accepted()
 		reply.Sample = s
 	default:
 		reply.Error = "no such question: " + q.Do

@@ -39,6 +39,7 @@ func Main(find func(name string) (subject.Subject, bool)) {
 // addresses is the first line that a serving process prints.
 type addresses struct {
 	Addr  string `json:"addr"`
+	Owner string `json:"owner"`
 	Admin string `json:"admin"`
 }
 
@@ -58,8 +59,8 @@ func serve(find func(name string) (subject.Subject, bool), args []string) error 
 	if err != nil {
 		return err
 	}
-	gate, engine := subject.NewGate(), &subject.Engine{}
-	handler, err := s.New(subject.Options{StoreBytes: *storeBytes, Gate: gate, Self: "http://" + served.Addr().String(), Engine: engine})
+	gate, engine, owner := subject.NewGate(), &subject.Engine{}, &subject.Owner{}
+	handler, err := s.New(subject.Options{StoreBytes: *storeBytes, Gate: gate, Self: "http://" + served.Addr().String(), Engine: engine, Owner: owner})
 	if err != nil {
 		return err
 	}
@@ -69,12 +70,12 @@ func serve(find func(name string) (subject.Subject, bool), args []string) error 
 	}
 	failed := make(chan error, 3)
 	go func() { failed <- http.Serve(served, handler) }()
-	go func() { failed <- (&admin{gate: gate, engine: engine}).serve(asked) }()
+	go func() { failed <- (&admin{gate: gate, engine: engine, owner: owner}).serve(asked) }()
 	go func() {
 		_, err := io.Copy(io.Discard, os.Stdin)
 		failed <- err
 	}()
-	if err := json.NewEncoder(os.Stdout).Encode(addresses{served.Addr().String(), asked.Addr().String()}); err != nil {
+	if err := json.NewEncoder(os.Stdout).Encode(addresses{served.Addr().String(), owner.Addr(), asked.Addr().String()}); err != nil {
 		return err
 	}
 	return <-failed

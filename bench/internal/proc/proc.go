@@ -18,6 +18,7 @@ import (
 // Server is a process that serves a subject.
 type Server struct {
 	Addr  string // "127.0.0.1:port", where it serves MCP
+	Owner string // where sessions are opened, if it forwards; else ""
 	Admin string // for Connect
 	*Control
 	child *child
@@ -37,7 +38,7 @@ func Start(ctx context.Context, s Spec) (*Server, error) {
 	if err != nil {
 		return nil, child.failed(err)
 	}
-	return &Server{Addr: at.Addr, Admin: at.Admin, Control: control, child: child}, nil
+	return &Server{Addr: at.Addr, Owner: at.Owner, Admin: at.Admin, Control: control, child: child}, nil
 }
 
 // Stop ends the process. If it had failed before, the error has what it wrote to stderr.

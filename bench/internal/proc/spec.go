@@ -27,4 +27,5 @@ type Sample struct {
 	Sent       int64         `json:"sent"`   // bytes written
 	Trips      int64         `json:"trips"`  // calls of the engine of its cluster, without those for the lease
 	Appends    int64         `json:"appends"`
+	Accepted   int64         `json:"accepted"` // connections that the owner of its sessions has got, if it forwards
 }

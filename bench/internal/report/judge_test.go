@@ -71,7 +71,7 @@ func TestTheTargetsAreAboutWhatIsMeasured(t *testing.T) {
 	run := syntheticRun()
 	verdicts, err := judge(run, targets())
 	require.NoError(t, err)
-	require.Len(t, verdicts, 29)
+	require.Len(t, verdicts, 36)
 	keys := map[string]bool{}
 	for _, v := range verdicts {
 		require.False(t, keys[v.Key], "two targets have the key %s", v.Key)

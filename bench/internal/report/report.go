@@ -54,7 +54,7 @@ func documents(run results.Run) (map[string][]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	verdicts, err := judge(run, targets())
+	verdicts, err := judge(run, targetsOf(run))
 	if err != nil {
 		return nil, err
 	}

@@ -1,11 +1,20 @@
 package report
 
+import (
+	"slices"
+
+	"github.com/rejoin-mcp/rejoin/bench/internal/results"
+)
+
 // Scenarios that targets and plots refer to.
 const (
 	callsPinned = "calls-pinned"
 	callsShared = "calls-shared"
 	hangingPost = "memory-post"
 	parkedCall  = "memory-parked"
+
+	forwardedCall = "forwarded-calls"
+	forwardedGet  = "forwarded-get"
 )
 
 // targets are what was promised before anything was measured.
@@ -31,7 +40,18 @@ func targets() []target {
 		calls("echo", "the adapter of echo compared with that of net/http", "rejoin-echo", "rejoin-json", 0.93)
 		calls("gin", "the adapter of gin compared with that of net/http", "rejoin-gin", "rejoin-json", 0.93)
 	}
-	return append(append(all, floods()...), costs()...)
+	return slices.Concat(all, floods(), costs(), forwarded())
+}
+
+// targetsOf are the targets that a run is judged by: without those on forwarding, if it was made before there was any.
+func targetsOf(run results.Run) []target {
+	return slices.DeleteFunc(targets(), func(t target) bool {
+		if t.Of.Scenario != forwardedCall && t.Of.Scenario != forwardedGet {
+			return false
+		}
+		_, err := find(run, t.Of.Scenario)
+		return err != nil
+	})
 }
 
 // floods are many events, and stores that are full of them.
@@ -90,4 +110,34 @@ func costs() []target {
 	most("get-goroutines", "goroutines of a hanging GET, own handler", "memory-get", "rejoin-sse", "goroutines", 2, plain)
 	most("parked-polls", "answers lost of 50,000 parked calls, each polled every 5 s", "parked-polls", "rejoin-sse", "lost", 0, plain)
 	return all
+}
+
+// forwarded are bounds on what it costs that a request reaches another process than the owner of its session. The costs are those of both processes.
+func forwarded() []target {
+	var all []target
+	for _, kind := range []struct{ id, name string }{{"json", "JSON"}, {"sse", "SSE"}} {
+		subject, base := "rejoin-forwarded-"+kind.id, "rejoin-cluster-"+kind.id
+		all = append(
+			all,
+			target{
+				Key: "forwarded-cpu-" + kind.id, What: "CPU of a forwarded tools/call over that of a direct one, " + kind.name, AtMost: true, Bound: 3,
+				Of: cell{Scenario: forwardedCall, Subject: subject, Metric: "cpu"}, Over: cell{Scenario: forwardedCall, Subject: base, Metric: "cpu"},
+			},
+			target{
+				Key: "forwarded-p50-" + kind.id, What: "p50 in µs of a forwarded tools/call, one client, " + kind.name, AtMost: true, Bound: 300,
+				Of: cell{Scenario: forwardedCall, Subject: subject, Metric: "alone"},
+			},
+			target{
+				Key: "forwarded-dials-" + kind.id, What: "new connections for each forwarded tools/call, " + kind.name, AtMost: true, Bound: 0.01,
+				Of: cell{Scenario: forwardedCall, Subject: subject, Metric: "dials"},
+			},
+		)
+	}
+	held := func(subject string) cell {
+		return cell{Scenario: forwardedGet, Subject: subject, Metric: "heap", Plus: "stack"}
+	}
+	return append(all, target{
+		Key: "forwarded-get", What: "heap and stack of a forwarded hanging GET over those of a direct one", AtMost: true, Bound: 3,
+		Of: held("rejoin-forwarded-sse"), Over: held("rejoin-cluster-sse"),
+	})
 }

@@ -85,8 +85,10 @@ type callsJob struct {
 
 	Clients       int
 	Warm, Count   time.Duration
-	Modern, Tasks bool // as in subject.Subject
-	Engine        bool // the calls of the cluster's engine are a value too
+	Alone         time.Duration // so long one client calls alone; 0: that is no value
+	Modern, Tasks bool          // as in subject.Subject
+	Engine        bool          // the calls of the cluster's engine are a value too
+	Dials         bool          // and the connections that are made to forward calls
 }
 
 var _ = proc.Work(func(ctx context.Context, j callsJob) (map[string]float64, error) { return j.run(ctx) })
@@ -97,6 +99,12 @@ func (j callsJob) run(ctx context.Context) (map[string]float64, error) {
 		return nil, err
 	}
 	defer func() { _ = ctl.Close() }()
+	var sessions []string
+	if !j.Modern {
+		if sessions, err = j.open(ctx, j.Clients); err != nil {
+			return nil, err
+		}
+	}
 	callers := make([]caller, j.Clients)
 	for i := range callers {
 		c, hangUp, err := j.dial(ctx)
@@ -104,9 +112,11 @@ func (j callsJob) run(ctx context.Context) (map[string]float64, error) {
 			return nil, err
 		}
 		defer hangUp()
-		if callers[i], err = j.caller(c, load.Number+i*10_000_000); err != nil {
-			return nil, err
+		request := load.CallModern(load.Number, subject.Echo, callArguments, j.Tasks)
+		if !j.Modern {
+			request = echoCall(sessions[i])
 		}
+		callers[i] = newCaller(c, request, load.Number+i*10_000_000)
 	}
 	if _, _, err := callAll(callers, j.Warm); err != nil {
 		return nil, fmt.Errorf("warming up: %w", err)
@@ -133,6 +143,17 @@ func (j callsJob) run(ctx context.Context) (map[string]float64, error) {
 	}
 	if j.Engine {
 		values["trips"] = v.trips
+	}
+	if j.Dials {
+		values["dials"] = float64(after.Accepted-before.Accepted) / n
+	}
+	if j.Alone > 0 {
+		_, times, err := callAll(callers[:1], j.Alone)
+		if err != nil {
+			return nil, fmt.Errorf("alone: %w", err)
+		}
+		slices.Sort(times)
+		values["alone"] = micros(quantile(times, 0.5))
 	}
 	return values, nil
 }
@@ -168,15 +189,6 @@ type caller struct {
 	number  int
 	request load.Template
 	want    [2]load.Template
-}
-
-// caller makes a caller. In the legacy era it opens a session.
-func (j callsJob) caller(c *load.Conn, first int) (caller, error) {
-	if j.Modern {
-		return newCaller(c, load.CallModern(load.Number, subject.Echo, callArguments, j.Tasks), first), nil
-	}
-	session, err := load.Open(c)
-	return newCaller(c, echoCall(session), first), err
 }
 
 var callArguments = fmt.Sprintf("{"+callText+"}", load.Number)

@@ -2,6 +2,7 @@ package scenario
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -15,10 +16,10 @@ import (
 	"github.com/rejoin-mcp/rejoin/bench/internal/proc"
 )
 
-// target is the server that a loading process loads: its addresses.
-type target struct{ Addr, Admin string }
+// target is the server that a loading process loads: its addresses, as in proc.Server.
+type target struct{ Addr, Owner, Admin string }
 
-func targetOf(s *proc.Server) target { return target{Addr: s.Addr, Admin: s.Admin} }
+func targetOf(s *proc.Server) target { return target{Addr: s.Addr, Owner: s.Owner, Admin: s.Admin} }
 
 // dial connects to the server. When ctx ends, the connection is closed, and what is under way on it fails.
 func (t target) dial(ctx context.Context) (c *load.Conn, hangUp func(), err error) {
@@ -60,6 +61,7 @@ func (t target) each(ctx context.Context, n, workers int, do func(c *load.Conn, 
 // open opens n sessions over a few connections.
 func (t target) open(ctx context.Context, n int) ([]string, error) {
 	sessions := make([]string, n)
+	t.Addr = cmp.Or(t.Owner, t.Addr)
 	err := t.each(ctx, n, 8, func(c *load.Conn, i int) error {
 		var err error
 		sessions[i], err = load.Open(c)

@@ -38,6 +38,9 @@ var quickly = map[string][]string{
 	"cluster-calls":   {"rejoin-cluster-json", "rejoin-cluster-500-json", "rejoin-cluster-sse", "rejoin-cluster-500-sse"},
 	"cluster-burst-1": {"rejoin-cluster-sse", "rejoin-cluster-0-sse", "rejoin-cluster-500-sse"},
 	"cluster-burst-8": {"rejoin-cluster-500-sse"},
+
+	"forwarded-calls": {"rejoin-forwarded-json", "rejoin-forwarded-sse"},
+	"forwarded-get":   {"rejoin-forwarded-sse"},
 }
 
 // counted has values of rejoin's own subjects that are the same on every machine: a session needs no goroutine, a parked call one, a request
@@ -64,12 +67,13 @@ var counted = map[string]map[string]float64{
 var engineCallsOf = map[string]float64{
 	"rejoin-json": 0, "rejoin-cluster-json": 0, "rejoin-cluster-500-json": 0,
 	"rejoin-sse": 0, "rejoin-cluster-sse": 1, "rejoin-cluster-500-sse": 1,
+	"rejoin-forwarded-json": 0, "rejoin-forwarded-sse": 1,
 }
 
 // fewEngineCalls checks how often a cluster's engine was called.
 func fewEngineCalls(t *testing.T, scenario, name string, value func(key string) float64) {
 	t.Helper()
-	if scenario == "cluster-calls" {
+	if scenario == "cluster-calls" || scenario == "forwarded-calls" {
 		want, ok := engineCallsOf[name]
 		require.True(t, ok, name)
 		if want == 0 {
@@ -83,8 +87,28 @@ func fewEngineCalls(t *testing.T, scenario, name string, value func(key string) 
 	}
 }
 
+// isForwarded checks that requests reached the owner of their session through another server, or at once.
+func isForwarded(t *testing.T, scenario, name string, value func(key string) float64) {
+	t.Helper()
+	forwarded := strings.HasPrefix(name, "rejoin-forwarded-")
+	switch scenario {
+	case "forwarded-calls":
+		require.Equal(t, forwarded, value("writes") > 2.5, "%s: a forwarded call takes three writes, and %v were counted", name, value("writes"))
+		require.Less(t, value("dials"), 0.5, name)
+	case "forwarded-get":
+		goroutines := 2.0
+		if forwarded { // two of the server in between, and two of its connection to the owner
+			goroutines = 6
+		}
+		require.InDelta(t, goroutines, value("goroutines"), 0.4, name)
+	}
+}
+
 // positive are metrics that must be above 0 for every subject.
-var positive = []string{"calls/s", "cycles/s", "cycles/s idle", "events/s", "polls/s", "all", "first", "few", "many", "tail", "none", "some", "p50", "p99"}
+var positive = []string{
+	"calls/s", "cycles/s", "cycles/s idle", "events/s", "polls/s", "all", "first", "few", "many", "tail", "none", "some", "p50", "p99",
+	"alone",
+}
 
 // Each scenario runs, and has all its values. A test cannot say how large they must be. The time limit is far beyond what a run takes.
 func TestEveryScenarioRuns(t *testing.T) {
@@ -118,7 +142,9 @@ func TestEveryScenarioRuns(t *testing.T) {
 						require.Zero(t, v.Median, "%s lost some", row.Subject)
 					}
 				}
-				fewEngineCalls(t, s.ID, row.Subject, func(key string) float64 { return row.Values[key].Median })
+				value := func(key string) float64 { return row.Values[key].Median }
+				fewEngineCalls(t, s.ID, row.Subject, value)
+				isForwarded(t, s.ID, row.Subject, value)
 				if strings.HasPrefix(s.ID, "replay-1") {
 					require.GreaterOrEqual(t, row.Values["all"].Median, row.Values["first"].Median, row.Subject)
 					require.Greater(t, row.Values["bytes"].Median, 100.0, row.Subject)

@@ -19,16 +19,18 @@ const callsPerSession = 10
 // released is the answer of the tool "hold".
 const released = "released"
 
+const collected = "Live bytes after a collection minus those before, for each; the resident set after the collector has returned what it could. "
+
+var held = []results.Metric{
+	{Key: "heap", Title: "heap B", Less: true},
+	{Key: "objects", Title: "objects", Less: true, Plain: true},
+	{Key: "stack", Title: "stack B", Less: true, Plain: true},
+	{Key: "rss", Title: "RSS B", Less: true},
+	{Key: "goroutines", Title: "goroutines", Less: true, Plain: true},
+}
+
 // memories measures what a server holds for sessions, streams and calls in which nothing happens.
 func memories() []Scenario {
-	const collected = "Live bytes after a collection minus those before, for each; the resident set after the collector has returned what it could. "
-	held := []results.Metric{
-		{Key: "heap", Title: "heap B", Less: true},
-		{Key: "objects", Title: "objects", Less: true, Plain: true},
-		{Key: "stack", Title: "stack B", Less: true, Plain: true},
-		{Key: "rss", Title: "RSS B", Less: true},
-		{Key: "goroutines", Title: "goroutines", Less: true, Plain: true},
-	}
 	kind := func(k, title, text string, n, quick int, more []results.Metric, subjects ...string) Scenario {
 		return Scenario{
 			ID: "memory-" + k, Title: title, Text: text + " " + collected, Metrics: append(slices.Clone(held), more...), Subjects: subjects, Base: memoryBase, Rounds: 1,

@@ -37,7 +37,7 @@ func Pick[T any](env *Env, whole, quick T) T {
 }
 
 // registry has the functions that list the scenarios, in the order of the tables.
-var registry = []func() []Scenario{calls, modernCalls, handlers, sessions, bursts, replays, memories, parkings, taskPolls, clusters, appends}
+var registry = []func() []Scenario{calls, modernCalls, handlers, sessions, bursts, replays, memories, parkings, taskPolls, clusters, forwards, appends}
 
 // All returns the scenarios in the order of the tables.
 func All() []Scenario {

@@ -23,6 +23,8 @@ const patience = time.Minute
 type client struct {
 	t       *testing.T
 	url     string
+	opens   string // the URL where it opens its session
+	owner   *Owner
 	gate    *Gate
 	session string
 	last    int // id of the newest request
@@ -30,19 +32,27 @@ type client struct {
 
 func serve(t *testing.T, s Subject, storeBytes int64) *client {
 	t.Helper()
-	gate := NewGate()
-	h, err := s.New(Options{StoreBytes: storeBytes, Gate: gate})
+	gate, owner := NewGate(), &Owner{}
+	h, err := s.New(Options{StoreBytes: storeBytes, Gate: gate, Owner: owner})
 	require.NoError(t, err)
 	server := httptest.NewServer(h)
 	t.Cleanup(server.Close)
 	t.Cleanup(gate.Open)
-	return &client{t: t, url: server.URL + Path, gate: gate}
+	require.Equal(t, s.Forward, owner.Addr() != "")
+	opens := server.URL
+	if s.Forward {
+		opens = "http://" + owner.Addr()
+	}
+	return &client{t: t, url: server.URL + Path, opens: opens + Path, owner: owner, gate: gate}
 }
 
 // open opens a session, and returns the result of initialize.
 func (c *client) open() (result map[string]any) {
 	c.t.Helper()
+	url := c.url
+	c.url = c.opens
 	a := c.post(c.request("initialize", `{"protocolVersion":"2025-11-25","capabilities":{},"clientInfo":{"name":"test","version":"1"}}`))
+	c.url = url
 	require.Equal(c.t, http.StatusOK, a.status)
 	c.session = a.header.Get("Mcp-Session-Id")
 	messages := a.all()

@@ -38,17 +38,28 @@ var clustered = func() (all []Subject) {
 
 func newClustered(mode rejoin.Mode, kind engine) func(Options) (http.Handler, error) {
 	return func(o Options) (http.Handler, error) {
-		e := kind
-		e.Memory, e.Engine = cluster.NewMemory(eventstore.MemoryConfig{SessionBytes: o.StoreBytes, TotalBytes: o.StoreBytes}), cmp.Or(o.Engine, &Engine{})
-		cfg := rejoinConfig(mode)
-		cfg.Store = &e
-		cfg.Cluster = &rejoin.Cluster{Name: serverName, Self: cmp.Or(o.Self, "http://127.0.0.1:1"), TailBytes: o.StoreBytes}
-		s, err := rejoin.NewServer(ownApp(o), cfg)
-		if err != nil {
-			return nil, err
-		}
-		mux := http.NewServeMux()
-		stdadapter.Register(mux, Path, s)
-		return mux, nil
+		return newMember(mode, o, newEngine(kind, o), cmp.Or(o.Self, nowhere))
 	}
+}
+
+// nowhere is the URL of a process that no other one needs to reach.
+const nowhere = "http://127.0.0.1:1"
+
+func newEngine(kind engine, o Options) *engine {
+	kind.Memory, kind.Engine = cluster.NewMemory(eventstore.MemoryConfig{SessionBytes: o.StoreBytes, TotalBytes: o.StoreBytes}), cmp.Or(o.Engine, &Engine{})
+	return &kind
+}
+
+// newMember makes a server of a cluster. The others reach it at self.
+func newMember(mode rejoin.Mode, o Options, e *engine, self string) (http.Handler, error) {
+	cfg := rejoinConfig(mode)
+	cfg.Store = e
+	cfg.Cluster = &rejoin.Cluster{Name: serverName, Self: self, TailBytes: o.StoreBytes}
+	s, err := rejoin.NewServer(ownApp(o), cfg)
+	if err != nil {
+		return nil, err
+	}
+	mux := http.NewServeMux()
+	stdadapter.Register(mux, Path, s)
+	return mux, nil
 }

@@ -20,6 +20,7 @@ type Subject struct {
 	Session bool   // initialize opens a session; otherwise requests need none
 	Modern  bool   // serves version 2026-07-28; the other subjects serve 2025-11-25
 	Tasks   bool   // its clients declare the tasks extension; only if Modern
+	Forward bool   // its sessions are opened at its Owner, and it forwards all other requests there
 	Notes   string // its settings, for the reader of the document
 	New     func(Options) (http.Handler, error)
 }
@@ -34,6 +35,8 @@ type Options struct {
 	Self string
 	// Engine gets the engine of a subject in a cluster; nil: not asked for.
 	Engine *Engine
+	// Owner gets the owner of the sessions, of a subject that forwards; nil: not asked for.
+	Owner *Owner
 }
 
 // Gate ends the calls of "hold", all at once.

@@ -314,3 +314,20 @@ func TestTheStandaloneStreamIsServed(t *testing.T) {
 		require.True(t, a.stream)
 	})
 }
+
+// The owner gets one connection from the client, perhaps one from itself, and one for all calls that are forwarded.
+func TestForwardedCallsShareAConnection(t *testing.T) {
+	t.Parallel()
+	each(t, func(s Subject) bool { return s.Forward }, func(t *testing.T, s Subject) {
+		c := serve(t, s, 0)
+		c.open()
+		for i := range 50 {
+			a := c.call(Echo, `{"text":"hello"}`)
+			messages := a.all()
+			require.Len(t, messages, 1, i)
+			require.Equal(t, "hello", messages[0].text(t, a.number))
+		}
+		require.GreaterOrEqual(t, c.owner.Accepted(), int64(2))
+		require.LessOrEqual(t, c.owner.Accepted(), int64(3))
+	})
+}
