@@ -78,7 +78,7 @@ func (srv *Server) forward(w http.ResponseWriter, r *http.Request, in *incoming)
 	}
 	for {
 		owner := in.place.Owner
-		if time.Since(x.began) > srv.node.Lease/3 { // nobody waits longer than a lease for an owner that hangs
+		if time.Since(x.began) > srv.node.Lease/3 { // a client must not wait longer than a lease for an owner that hangs
 			q.AskUntil = x.began.Add(srv.node.Lease)
 		}
 		a, err := srv.node.forwarder.Send(hop.Owner{Self: owner.Self, Incarnation: owner.Incarnation}, &q)
@@ -192,7 +192,7 @@ func (x *forwarding) refuse(in *incoming, f *refusal, e *Error) *refusal {
 // pass passes an answer on that is not a stream.
 func (x *forwarding) pass(in *incoming, a *hop.Answer) *refusal {
 	defer a.Close()
-	if in.kind == kindDelete || a.Status == http.StatusNotFound { // nobody will ask for it again
+	if in.kind == kindDelete || a.Status == http.StatusNotFound { // the session is over
 		x.srv.node.places.Drop(in.key, in.place)
 	}
 	body, err := a.Whole()

@@ -22,7 +22,7 @@ type search struct {
 	again     bool       // it was begun by another user's request, which adopts nothing
 }
 
-// maxUnknown limits the searches per second that find nothing. Session ids cannot be guessed, but anybody can make up ids.
+// maxUnknown limits the searches per second that find nothing. Session ids cannot be guessed, but ids can be made up.
 // What was found costs nothing, so that many sessions may come to a process at once. maxSearches limits the searches that run.
 const (
 	maxUnknown  = 1000

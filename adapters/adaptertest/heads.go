@@ -33,7 +33,7 @@ func headOf(process string) http.Header {
 	}
 }
 
-// The client gets the fields that the middleware of the process has set that it is connected to, and gets them once, whoever answers its request.
+// The client gets the fields that the middleware of the process has set that it is connected to, and gets them once, whichever process answers its request.
 func heads(e *exam) {
 	var processes []string
 	c := e.start(app(func(ctx context.Context, _ *rejoin.Request) (any, error) {

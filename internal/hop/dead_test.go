@@ -69,7 +69,7 @@ func newMute(t *testing.T, to string) *mute {
 	return m
 }
 
-// A connection that is dead though nobody has closed it is given up: the process behind it answers on others.
+// A connection that is dead and was not closed is given up: the process behind it answers on others.
 func TestADeadConnectionIsGivenUp(t *testing.T) {
 	server := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set(Mark, "I")

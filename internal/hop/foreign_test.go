@@ -17,7 +17,7 @@ func quick(t *testing.T, transport http.RoundTripper) *Forwarder {
 	return f
 }
 
-// What is in between may hang in the middle of its answer. Nobody waits longer for it than for an owner.
+// What is in between may hang in the middle of its answer. A request waits no longer for it than for an owner.
 func TestAForeignAnswerThatStops(t *testing.T) {
 	hold := make(chan struct{})
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

@@ -19,7 +19,7 @@ type peer struct {
 	f     *Forwarder
 	owner Owner
 	at    *url.URL
-	note  []string     // the values of Header in most requests; nobody changes them
+	note  []string     // the values of Header in most requests; they are not changed
 	base  time.Time    // times count from here
 	heard atomic.Int64 // when it last gave a sign of life
 

@@ -19,7 +19,7 @@ type Place struct {
 	known atomic.Pointer[string]
 }
 
-// Knows reports whether principal is the one whose hash is Principal, as Learn was told. False: nobody has said so.
+// Knows reports whether principal is the one whose hash is Principal, as Learn was told. False: it is not known.
 func (p *Place) Knows(principal string) bool {
 	known := p.known.Load()
 	return known != nil && *known == principal
@@ -31,7 +31,7 @@ func (p *Place) Learn(principal string) {
 	p.known.Store(&principal)
 }
 
-// maxPlaces limits the sessions whose place is remembered. One takes about 250 bytes. placeTime is how long one is remembered that nobody asks for, at
+// maxPlaces limits the sessions whose place is remembered. One takes about 250 bytes. placeTime is how long an unused one is remembered, at
 // least.
 const (
 	maxPlaces = 50_000
@@ -81,7 +81,7 @@ func (p *Places) put(key string, at *Place) {
 	p.young[key] = at
 }
 
-// Age forgets places that nobody has asked for, if it is time. It is to be called now and then.
+// Age forgets unused places, if it is time. It is to be called now and then.
 func (p *Places) Age() {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -25,7 +25,7 @@ func TestPlacesAreBounded(t *testing.T) {
 	require.NotNil(t, p.Find(strconv.Itoa(5*maxPlaces-maxPlaces/3)))
 }
 
-func TestAPlaceThatNobodyAsksForIsForgotten(t *testing.T) {
+func TestUnusedPlacesAreForgotten(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var p Places
 		p.Age()

@@ -28,7 +28,7 @@ type Stream struct {
 	CanPoll bool
 	// MayEnd says that the stream is ended, between two events, when this process ends (Forwarder.End): nothing that its client waits for is lost.
 	MayEnd bool
-	// Seen gets what is written to a client that could not come back for the rest: it has no event id yet, or cannot poll. Nil: nobody asks.
+	// Seen gets what is written to a client that could not come back for the rest: it has no event id yet, or cannot poll. Nil: it is not needed.
 	Seen func(events []byte)
 
 	// Primed says that the client has an event id.

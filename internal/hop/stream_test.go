@@ -100,7 +100,7 @@ func TestAnEndInsideAnEventIsNone(t *testing.T) {
 	require.Equal(t, "id: 1\ndata: x\n\n", rec.Body.String())
 }
 
-// What a client without an event id has got is shown to whoever wants to know which responses were among it.
+// Seen gets all that a client without an event id has got, so that the responses among it are known.
 func TestSeenGetsWhatAnUnprimedClientGets(t *testing.T) {
 	a := answerOf(t, io.NopCloser(strings.NewReader("data: 1\n\ndata: 2\n\n")))
 	out := respond.New(httptest.NewRecorder(), 0)

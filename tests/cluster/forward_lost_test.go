@@ -82,8 +82,8 @@ func midStream(t *testing.T, w *world) *rejointest.Call {
 	return call
 }
 
-// Whatever becomes of the owner of a session in the middle of a request that was forwarded to it, the client knows within a lease: with an answer after
-// which nobody waits for anything, or with a stream that ends between two events and says when to come back.
+// Whatever becomes of the owner of a session in the middle of a request that was forwarded to it, the client knows within a lease: with an answer
+// after which it need not wait, or with a stream that ends between two events and says when to come back.
 func TestAnOwnerIsLostInTheMiddle(t *testing.T) {
 	for what, lose := range losses {
 		for name, x := range lostExchanges {

@@ -20,7 +20,7 @@ import (
 func New(servers ...string) http.Handler {
 	next := &turn{servers: servers}
 	proxy := &httputil.ReverseProxy{
-		// A connection serves one request, so whoever takes the connection gets the request.
+		// A connection serves one request: the process that accepts it gets the request.
 		Transport: &http.Transport{DialContext: next.dial, DisableKeepAlives: true, DisableCompression: true},
 		Rewrite: func(r *httputil.ProxyRequest) {
 			r.SetURL(&url.URL{Scheme: "http", Host: "cluster"})
