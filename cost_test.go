@@ -333,9 +333,14 @@ func newForwardingBench(tb testing.TB, policy Policy, transport http.RoundTrippe
 	tb.Helper()
 	engine := cluster.NewMemory(eventstore.MemoryConfig{})
 	var owner *bench
-	listening := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { owner.srv.Serve(w, r) }))
+	made := make(chan struct{}) // the owner asks for itself before that
+	listening := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		<-made
+		owner.srv.Serve(w, r)
+	}))
 	tb.Cleanup(listening.Close)
 	owner = newBenchWith(tb, Config{Policy: policy, Store: engine, Cluster: &Cluster{Name: "bench", Self: listening.URL}}, echoCall, hello)
+	close(made)
 	at := &Cluster{Name: "bench", Self: "http://127.0.0.1:1", Transport: transport}
 	srv, err := NewServer(owner.srv.app, Config{Policy: policy, Store: engine, Cluster: at})
 	require.NoError(tb, err)

@@ -36,7 +36,7 @@ func (tt *torture) forwardedTo(p *machine) http.Handler {
 func (tt *torture) mustOwn(p *machine, key string, before cluster.Record, n int, what string) {
 	t := tt.taleOf(key)
 	tt.mu.Lock()
-	lost := t.lost // the engine has lost what it had, while an owner was away
+	lost := t.lost || t.lossy // the engine has lost what it had, while an owner was away
 	tt.mu.Unlock()
 	if before.Fence.Incarnation != p.watch.incarnation && !tt.engine.owned(key, p.watch.incarnation, n) && !lost {
 		tt.fault("%s: %s has answered, and %s owns the session", what, p.name, short(before.Fence.Incarnation))
