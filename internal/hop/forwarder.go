@@ -70,7 +70,7 @@ func newTransport(lease time.Duration) *http.Transport {
 
 // Errors of Send.
 var (
-	// ErrUnreached says that there was no connection to the owner: the request has provably not arrived.
+	// ErrUnreached says that no connection to the owner was made, so the request has provably not arrived.
 	ErrUnreached = errors.New("the owner could not be reached")
 	// ErrMisdirected says that the process that answered does not have the session, and has not looked at the request.
 	ErrMisdirected = errors.New("the process that was asked does not own the session")

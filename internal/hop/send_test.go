@@ -84,9 +84,9 @@ func TestWhatMayHaveArrivedIsSentOnce(t *testing.T) {
 func TestWhatIsUnreached(t *testing.T) {
 	free, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)
-	nobody := Owner{Self: "http://" + free.Addr().String(), Incarnation: "I"}
+	unused := Owner{Self: "http://" + free.Addr().String(), Incarnation: "I"}
 	require.NoError(t, free.Close())
-	_, err = forwarder(t, nil).Send(nobody, post(t, nil))
+	_, err = forwarder(t, nil).Send(unused, post(t, nil))
 	require.ErrorIs(t, err, ErrUnreached)
 
 	for _, tt := range []struct {
@@ -97,7 +97,7 @@ func TestWhatIsUnreached(t *testing.T) {
 		{&net.OpError{Op: "read", Err: syscall.ECONNRESET}, false},
 		{&net.OpError{Op: "dial", Err: syscall.ECONNREFUSED}, true},
 	} {
-		_, err := forwarder(t, failing{tt.err}).Send(nobody, post(t, nil))
+		_, err := forwarder(t, failing{tt.err}).Send(unused, post(t, nil))
 		require.Equal(t, tt.unreached, errors.Is(err, ErrUnreached), "%v", tt.err)
 	}
 }

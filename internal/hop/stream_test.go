@@ -129,16 +129,23 @@ func (holding) Size() int { return 0 }
 
 // A stream whose first event comes late begins with a comment. Then it is seen at the first id that the writer holds back.
 func TestAWriterHoldsBackWhatBeginsWithAComment(t *testing.T) {
-	never, w := io.Pipe()
+	stream, w := io.Pipe() // it stays open
 	defer w.Close()
 	go func() {
 		for _, event := range []string{": \n\n", "id: 1\nretry: 1\ndata: \n\n"} {
 			_, _ = io.WriteString(w, event)
 		}
-		time.Sleep(patience / 10)
-		_ = w.Close()
 	}()
-	out := respond.New(holding{httptest.NewRecorder()}, 0)
-	end, _ := answerOf(t, never).Pass(&Stream{Out: &out, CanPoll: true})
-	require.Equal(t, HeldBack, end)
+	a, ended := answerOf(t, stream), make(chan End, 1)
+	go func() {
+		out := respond.New(holding{httptest.NewRecorder()}, 0)
+		end, _ := a.Pass(&Stream{Out: &out, CanPoll: true})
+		ended <- end
+	}()
+	select {
+	case end := <-ended:
+		require.Equal(t, HeldBack, end)
+	case <-time.After(patience):
+		t.Fatal("it was not noticed")
+	}
 }

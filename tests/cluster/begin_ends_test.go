@@ -36,7 +36,7 @@ func TestASessionEndsBeforeAStreamOfItHasBegun(t *testing.T) {
 	}
 }
 
-// The same, and the session goes on in another process: there nobody knows the call, so its client must not be told to come back for it.
+// The same, and the session goes on in another process: that process does not know the call, so the client must not be told to come back for it.
 func TestASessionMovesBeforeAStreamOfItHasBegun(t *testing.T) {
 	for _, mode := range []rejoin.Mode{rejoin.ModeSSE, rejoin.ModeAuto} {
 		kit.Bubble(t, func(t *testing.T) {

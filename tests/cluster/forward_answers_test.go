@@ -55,7 +55,7 @@ func TestTheErrorsOfABatchAreWhatItsClientAccepts(t *testing.T) {
 	})
 }
 
-// A deadline that is far away is no reason to refuse anything.
+// A request with a deadline in the distant future is served as any other.
 func TestADeadlineFarAwayIsForwarded(t *testing.T) {
 	kit.Bubble(t, func(t *testing.T) {
 		limit := func(next http.Handler) http.Handler { return http.TimeoutHandler(next, 365*24*time.Hour, "late") }

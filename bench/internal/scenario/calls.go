@@ -85,7 +85,7 @@ type callsJob struct {
 
 	Clients       int
 	Warm, Count   time.Duration
-	Alone         time.Duration // so long one client calls alone; 0: that is no value
+	Alone         time.Duration // how long one client calls after the others have ended; 0: that is not measured
 	Modern, Tasks bool          // as in subject.Subject
 	Engine        bool          // the calls of the cluster's engine are a value too
 	Dials         bool          // and the connections that are made to forward calls

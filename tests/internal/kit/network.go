@@ -44,7 +44,7 @@ func (l *link) Close() error {
 	return l.Conn.Close()
 }
 
-// NoNetwork is a Transport that reaches nobody.
+// NoNetwork is a Transport that fails every dial.
 var NoNetwork = newNetwork().transport()
 
 // NewNetwork makes a network without hosts, which ends with the test.
