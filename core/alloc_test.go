@@ -196,7 +196,8 @@ func TestAllocs(t *testing.T) {
 	// What happens to a session once happens to a copy here. (Its maps and slices are shared, which these steps do not mind.)
 	whole := b.m
 	for name, in := range map[string]In{
-		"opened": {Op: Opened, ID: "2025-11-25"}, "open failed": {Op: OpenFailed}, "delete": {Op: Delete}, "drain": {Op: Drain}, "stop": {Op: Stop},
+		"opened": {Op: Opened, ID: "2025-11-25"}, "open failed": {Op: OpenFailed}, "delete": {Op: Delete}, "drain": {Op: Drain},
+		"hand over": {Op: HandOver, Flags: LetGo}, "stop": {Op: Stop},
 	} {
 		saw(in.Op)
 		require.Zero(t, testing.AllocsPerRun(100, func() {

@@ -18,7 +18,7 @@ type streamTable struct {
 // needsStreams reports whether an input may change the streams of an idle session.
 func (m *Machine) needsStreams(in *In) bool {
 	switch in.Op {
-	case Opened, Touch, Delete:
+	case Opened, Touch, Delete, HandOver:
 		return false
 	case Tick:
 		return m.idleAt() <= m.now

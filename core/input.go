@@ -110,6 +110,8 @@ const (
 	Delete
 	// Drain refuses new work from now on. Flags: Final. Rand.
 	Drain
+	// HandOver prepares the session for another process. It still takes new work, until AtRest. Flags: LetGo. Rand.
+	HandOver
 	// Stop answers every running request with an error. The session ends as soon as no request runs and no connection is left. Rand.
 	Stop
 )
@@ -130,4 +132,5 @@ const (
 	Final                          // Drain: no request runs any more, so the standalone stream ends even if it has a reader
 	Ping                           // Post: its one request is a ping, as Request.Ping of a batch
 	OfStandalone                   // Get: the cursor's stream is or was a standalone stream of this session
+	LetGo                          // HandOver: clients that read a stream that runs are detached, if they can come back
 )

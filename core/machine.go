@@ -103,6 +103,8 @@ func (m *Machine) Step(now time.Time, in *In, out []Out) []Out {
 		out = m.endSession(in.Reason, out)
 	case Drain:
 		out = m.drain(in, out)
+	case HandOver:
+		out = m.handOver(in, out)
 	case Stop:
 		out = m.stop(out)
 	}

@@ -156,10 +156,29 @@ func (w *world) rare() {
 		w.end([]Reason{Deleted, Moved, Terminated}[w.pick(3)])
 	case 3, 4, 5, 6, 7:
 		w.restore()
+	case 8, 9, 10:
+		w.handOver()
 	default:
 		w.active = w.at()
 		w.step(In{Op: Touch})
 	}
+}
+
+// handOver prepares the session for another process.
+func (w *world) handOver() {
+	in := In{Op: HandOver, Flags: []Flags{0, LetGo}[w.pick(2)]}
+	w.step(in)
+	runs := w.m.Running() > 0
+	for _, l := range w.kept {
+		switch stays := l.reader != nil; {
+		case w.over || w.m.phase == phaseStopping:
+		case l == w.standalone && !runs:
+			w.must(!stays, "the standalone stream has no reader when nothing runs")
+		case in.Flags == LetGo && stays && !l.undecided:
+			w.must(!w.resumable(l), "a client that can come back is let go")
+		}
+	}
+	w.must(!w.m.AtRest() || len(w.live) == 0 && !runs, "nothing is at rest that works or is read")
 }
 
 // finish answers all requests, lets every stream be fetched by a client that holds any cursor of it, lets all connections end, and

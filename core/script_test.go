@@ -126,6 +126,8 @@ func (s *script) run(line string) []string {
 		return []string{"never"}
 	case "state":
 		return []string{s.m.Inspect(s.index[a.in.Stream]).State.String()}
+	case "at-rest":
+		return []string{strconv.FormatBool(s.m.AtRest())}
 	case "counts":
 		return []string{fmt.Sprintf("running=%d unfetched=%d", s.m.Running(), s.m.Unfetched())}
 	}
@@ -184,15 +186,15 @@ type args struct {
 }
 
 var verbs = map[string]Op{
-	"new": 0, "open": 0, "deadline": 0, "counts": 0, "state": 0,
+	"new": 0, "open": 0, "deadline": 0, "counts": 0, "state": 0, "at-rest": 0,
 	"tick": Tick, "opened": Opened, "openfailed": OpenFailed, "post": Post, "get": Get, "emit": Emit, "reply": Reply, "full": Full,
 	"lost": Lost, "healed": Healed, "gap": Gap, "written": Written, "gone": Gone, "close": Close, "adjust": Adjust, "cancel": Cancel, "touch": Touch,
-	"delete": Delete, "drain": Drain, "stop": Stop, "press": Press,
+	"delete": Delete, "drain": Drain, "handover": HandOver, "stop": Stop, "press": Press,
 }
 
 var flagNames = map[string]Flags{
 	"noflush": NoFlush, "initialize": Initialize, "progress": Progress, "ask": Ask, "task": Augmented, "canpoll": CanPoll, "cannotpoll": CannotPoll,
-	"final": Final, "ping": Ping, "of-standalone": OfStandalone,
+	"final": Final, "ping": Ping, "of-standalone": OfStandalone, "let-go": LetGo,
 }
 
 func (s *script) parse(line string, words []string) args {
@@ -431,7 +433,7 @@ func show(o Out) string {
 func showIn(in In) string {
 	words := []string{"?"}
 	for name, op := range verbs {
-		if op == in.Op && name != "new" && name != "open" && name != "deadline" && name != "counts" && name != "state" {
+		if op == in.Op && name != "new" && name != "open" && name != "deadline" && name != "counts" && name != "state" && name != "at-rest" {
 			words[0] = name
 		}
 	}
