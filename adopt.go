@@ -80,12 +80,12 @@ func (n *node) beginAdoption() bool {
 }
 
 // noteEnded remembers a session that has ended in this process until the directory knows. Else the next request would find the record of a session
-// that this process owns and has not got, and bring the session back.
-func (n *node) noteEnded(r *member.Record) {
+// that this process owns and has not got, and bring the session back. forGood: it does not go on in another process.
+func (n *node) noteEnded(r *member.Record, forGood bool) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	if r.Unsettled() {
-		n.ended[r.Key] = struct{}{}
+		n.ended[r.Key] = forGood
 	}
 }
 
@@ -94,16 +94,22 @@ func (n *node) Settled(key string) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	delete(n.ended, key)
+	if n.srv.engine.Draining() {
+		n.srv.engine.Notify()
+	}
 }
 
 // Stopped implements member.RecordHost.
 func (n *node) Stopped() bool { return n.stopped.Load() }
 
+// Left implements member.RecordHost.
+func (n *node) Left() bool { return n.left.Load() }
+
+// hasEnded reports whether a session has ended here for good, and the directory does not know yet.
 func (n *node) hasEnded(key string) bool {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	_, ended := n.ended[key]
-	return ended
+	return n.ended[key]
 }
 
 // take takes a session from its last owner and opens it here.
@@ -141,7 +147,7 @@ func (n *node) take(r *http.Request, id string, record *cluster.Record, about *a
 	}
 	n.srv.addAdopted(s)
 	if n.srv.engine.Draining() || !n.member.Holds() { // that began in between
-		_ = s.record.Release()
+		s.record.Release(nil, nil)
 		s.end(core.Moved)
 		return nil, &refuseAway
 	}
@@ -210,7 +216,7 @@ func (n *node) opened(s *Session, app AppSession, err error) *refusal {
 		s.end(core.OpenFailure)
 		return &refuseUnknownSession
 	}
-	_ = s.record.Release() // else the next request finds that this process is the owner and has not got it
+	s.record.Release(nil, nil) // else the next request finds that this process is the owner and has not got it
 	s.end(core.Moved)
 	return &refuseAway
 }

@@ -32,6 +32,7 @@ func (srv *Server) readBatch(r *http.Request, in *incoming) (f *refusal) {
 		return f
 	}
 	if in.place != nil { // its owner reads the batch
+		in.kind = kindForeign
 		in.mode, _ = acceptedMode(r) // if there is none, the owner says so
 		return nil
 	}

@@ -114,7 +114,9 @@ type node struct {
 	member  *member.Member
 	ttl     time.Duration // of a record
 
+	letGo        atomic.Bool // a drain has let clients go
 	stopped      atomic.Bool // it leaves the cluster
+	left         atomic.Bool // it has left
 	restoring    atomic.Bool // restoreAll works
 	restoreAgain atomic.Bool // and must begin once more
 	adopting     atomic.Int64
@@ -129,9 +131,9 @@ type node struct {
 	self      selfCheck
 
 	mu       sync.Mutex
-	searches map[string]*search  // that run, by key
-	failures map[string]int      // adoptions in a row that have failed, by key
-	ended    map[string]struct{} // keys of sessions that have ended here, and the directory does not know yet
+	searches map[string]*search // that run, by key
+	failures map[string]int     // adoptions in a row that have failed, by key
+	ended    map[string]bool    // keys of sessions that have ended here, and the directory does not know yet; false: they are being released
 }
 
 // nodes are the clusters that servers of this process are in. Two servers with the same Self would supersede each other for ever.
@@ -148,7 +150,7 @@ func (n *node) name() nodeName { return nodeName{n.Directory, n.Name, n.Self} }
 func newNode(srv *Server, cfg Cluster) (*node, error) {
 	n := &node{
 		Cluster: cfg, srv: srv, process: cluster.Process{Cluster: cfg.Name, Incarnation: rand.Text(), Self: cfg.Self},
-		ttl: 24 * time.Hour, searches: map[string]*search{}, failures: map[string]int{}, ended: map[string]struct{}{}, touched: time.Now(),
+		ttl: 24 * time.Hour, searches: map[string]*search{}, failures: map[string]int{}, ended: map[string]bool{}, touched: time.Now(),
 		unknown: hop.Budget{Burst: maxUnknown, Per: time.Second}, warnings: hop.Budget{Burst: maxHopWarnings, Per: time.Minute},
 	}
 	n.forwarder = hop.New(hop.Config{Transport: cfg.Transport, Self: cfg.Self, Lease: cfg.Lease, Gone: n.isGone})
@@ -184,15 +186,20 @@ func (n *node) leave() {
 		nodes.CompareAndDelete(n.name(), n)
 	}
 	if !n.hasSessions() {
-		n.member.Stop()
+		n.stop()
 		return
 	}
 	go func() {
 		for began := time.Now(); n.hasSessions() && time.Since(began) < leaveWithin; {
 			time.Sleep(leaveWithin / 1000)
 		}
-		n.member.Stop()
+		n.stop()
 	}()
+}
+
+func (n *node) stop() {
+	n.member.Stop()
+	n.left.Store(true)
 }
 
 // leaveWithin limits how long a process stays in its cluster after Close, while connections of its sessions end.
@@ -263,6 +270,9 @@ func (n *node) superseded() {
 // must not wait for that. It is called after each renewal.
 func (n *node) tick() {
 	n.places.Age()
+	if n.srv.engine.Draining() { // there may be another process now that can go on with the sessions
+		n.srv.engine.Notify()
+	}
 	if n.anyLost() {
 		n.restoreAll()
 	}

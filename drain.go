@@ -25,19 +25,25 @@ func (srv *Server) Draining() bool { return srv.engine.Draining() }
 // request or task runs and each response has been written to a client or was kept for Retain, that of a task for Tasks.TTL. It does not end
 // sessions then: a client that is still reading, or about to poll, would be told that its session is gone.
 //
+// In a cluster (Config.Cluster) nothing is refused as long as another process lives. Idle sessions are released, so that the next request anywhere
+// adopts them. A session with a running request stays here and takes every request until nothing of it runs; its clients are told to come
+// back, and their polls may come through other processes. New sessions, and requests that belong to no session of this process, are
+// forwarded to another process. Drain returns nil when nothing runs and all sessions are released: results that were not fetched
+// are the next owner's to serve.
+//
 // When ctx ends first, Drain calls Close and returns a *DrainError that counts what was left.
 func (srv *Server) Drain(ctx context.Context) error {
 	srv.engine.Drain()
 	srv.cancelListens()
-	srv.each(func(s *Session) { s.engine.Drain(false) })
 	if srv.node != nil {
+		srv.node.look(ctx) // another process may have come just now
 		srv.node.forwarder.LetGo()
+	} else {
+		srv.each(func(s *Session) { s.engine.Drain(false) })
 	}
 	for {
-		left := srv.unfinished()
-		if left == (DrainError{}) {
-			// Sessions stay for clients that are about to poll. Clients that cannot poll lose their standalone stream now.
-			srv.each(func(s *Session) { s.engine.Drain(true) })
+		left, done := srv.drained()
+		if done {
 			if srv.node != nil {
 				srv.node.forwarder.End()
 			}
@@ -47,12 +53,52 @@ func (srv *Server) Drain(ctx context.Context) error {
 		select {
 		case <-srv.engine.Changed():
 		case <-ctx.Done():
-			if left = srv.unfinished(); left != (DrainError{}) { // the last request may just have ended
-				srv.Close()
-				return &left
+			if left, done = srv.drained(); done { // the last request may just have ended
+				continue
 			}
+			srv.Close()
+			if left == (DrainError{}) { // nothing is lost: clients still read
+				return nil
+			}
+			return &left
 		}
 	}
+}
+
+// drained goes on with a drain. It returns what is unfinished, and whether nothing is left to wait for.
+func (srv *Server) drained() (left DrainError, done bool) {
+	if srv.node != nil {
+		return srv.node.drained()
+	}
+	left = srv.unfinished()
+	if done = left == (DrainError{}); done {
+		// Sessions stay for clients that are about to poll. Clients that cannot poll lose their standalone stream now.
+		srv.each(func(s *Session) { s.engine.Drain(true) })
+	}
+	return left, done
+}
+
+// look asks the directory for the members as they are now.
+func (n *node) look(ctx context.Context) {
+	ctx, cancel := n.deadline(ctx)
+	defer cancel()
+	n.member.Look(ctx)
+}
+
+// drained is Server.drained in a cluster. As long as another process may be alive, sessions are handed over to it. Without one they stay, and are
+// released in the end.
+func (n *node) drained() (left DrainError, done bool) {
+	waits := false
+	if alone := len(n.member.Others()) == 0; alone {
+		if left = n.srv.unfinished(); left == (DrainError{}) {
+			n.srv.each(func(s *Session) { s.engine.Stop() })
+		}
+	} else {
+		letGo := !n.letGo.Swap(true)
+		n.srv.each(func(s *Session) { waits = !s.engine.HandOver(letGo) || waits })
+		left = n.srv.unfinished()
+	}
+	return left, left == (DrainError{}) && !waits && !n.hasSessions()
 }
 
 // unfinished counts what a drain waits for.
@@ -69,7 +115,9 @@ func (srv *Server) unfinished() (left DrainError) {
 	for _, s := range srv.all() {
 		l, _ := s.engine.Load()
 		left.Running += l.Running
-		left.Unfetched += l.Unfetched
+		if !l.Stored {
+			left.Unfetched += l.Unfetched
+		}
 	}
 	return left
 }

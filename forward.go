@@ -133,9 +133,7 @@ func (x *forwarding) again(in *incoming, err error) bool {
 	}
 	n.places.Drop(in.key, in.place)
 	if replaced { // the view of the members is out of date
-		ctx, cancel := n.deadline(x.r.Context())
-		n.member.Look(ctx)
-		cancel()
+		n.look(x.r.Context())
 	}
 	if x.tries++; x.tries == 1 {
 		return true
@@ -173,12 +171,12 @@ func (x *forwarding) lost(in *incoming, err error) *refusal {
 	return x.refuse(in, &refuseOwnerLost, failure(core.OwnerLost))
 }
 
-// refuse answers a POST of requests with errors of its requests, if e is not nil: clients take these for no more than the end of the requests. Others are
+// refuse answers a POST of requests of a session with errors of its requests: clients take these for no more than the end of the requests. Others are
 // refused.
 func (x *forwarding) refuse(in *incoming, f *refusal, e *Error) *refusal {
 	ids, batch := requestsOf(in)
 	switch {
-	case len(ids) == 0, e == nil:
+	case len(ids) == 0, in.kind == kindInitialize, in.kind == kindModern:
 		return f
 	case in.mode == ModeSSE:
 		x.out.Head()

@@ -5,10 +5,13 @@ import (
 	"crypto/hmac"
 	"encoding/json"
 	"errors"
+	"math/rand/v2"
 	"net/http"
 	"time"
 
 	"github.com/rejoin-mcp/rejoin/cluster"
+	"github.com/rejoin-mcp/rejoin/core"
+	"github.com/rejoin-mcp/rejoin/internal/door"
 	"github.com/rejoin-mcp/rejoin/internal/hop"
 )
 
@@ -43,6 +46,8 @@ func (n *node) locate(r *http.Request, in *incoming, id string) *refusal {
 			return &refuseUnknownSession
 		case n.hasEnded(key) && !n.Stopped() && n.member.Holds(): // else it goes on in another process, or may do so
 			return &refuseUnknownSession
+		case in.forwarded && n.srv.engine.Draining(): // it takes no session over, so the process that has sent the request looks for another one
+			return &refuseMisdirected
 		}
 		if at := n.places.Find(key); at != nil && !in.forwarded {
 			if at.Principal != "" && !n.isPrincipalOf(at, r, id) {
@@ -55,6 +60,10 @@ func (n *node) locate(r *http.Request, in *incoming, id string) *refusal {
 			n.places.Drop(key, at)
 		}
 		if !n.member.Serves(r.Context()) { // the directory does not answer
+			if n.handOn(r, in) {
+				in.key = key
+				return nil
+			}
 			n.srv.stats.away.Add(1)
 			return &refuseAway
 		}
@@ -150,8 +159,12 @@ func (n *node) search(r *http.Request, id, key string, found *search) {
 	case !mine && !record.Released && !n.member.Gone(ctx, owner):
 		found.place = &hop.Place{Owner: owner, Principal: about.Principal, CanPoll: about.Polls}
 		n.places.Put(key, found.place)
+	case n.srv.engine.Draining(): // this process takes no session over any more, but another one may
+		if found.place = n.heir(about.Principal, about.Polls); found.place == nil {
+			n.srv.stats.away.Add(1)
+		}
 	case !known: // another process may adopt it
-	case n.srv.engine.Draining(), !n.member.Holds(): // this process takes no session over any more, or not now
+	case !n.member.Holds():
 		n.srv.stats.away.Add(1)
 	case !n.beginAdoption():
 		found.refusal = &refuseFull
@@ -159,6 +172,27 @@ func (n *node) search(r *http.Request, id, key string, found *search) {
 		defer n.adopting.Add(-1)
 		found.session, found.refusal = n.take(r, id, record, about)
 	}
+}
+
+// heir returns a place at another process, which may take a session over, or nil if there is none.
+func (n *node) heir(principal string, canPoll bool) *hop.Place {
+	others := n.member.Others()
+	if len(others) == 0 {
+		return nil
+	}
+	return &hop.Place{Owner: others[rand.IntN(len(others))], Principal: principal, CanPoll: canPoll} //nolint:gosec // any will do
+}
+
+// handOn makes a process that drains forward a request that it cannot or must not serve to another process. It does not know where that is served,
+// nor whether it may be; the other one does.
+func (n *node) handOn(r *http.Request, in *incoming) bool {
+	if in.forwarded || !n.srv.engine.Draining() {
+		return false
+	}
+	version, _ := door.Single(r.Header[versionHeader])
+	v, _ := core.Find(version)
+	in.place = n.heir("", v.Polls)
+	return in.place != nil
 }
 
 // read reads the description of a session. known: this process can read it. Else it can still forward requests to the owner.

@@ -48,6 +48,7 @@ const (
 	kindHeld                     // a GET that cannot be served now
 	kindProbe                    // another process asks whether this one answers
 	kindModern                   // a request of the modern era
+	kindForeign                  // a batch for another process, which was not parsed
 )
 
 // messages returns the messages of a POST, whether it is one or a batch.
@@ -182,9 +183,12 @@ func (srv *Server) readInitialize(r *http.Request, in *incoming) *refusal {
 		return &refuseNoJSON
 	case !one:
 		return &refuseTwoSessions
-	case in.forwarded: // nothing forwards these
+	case srv.engine.Draining() && in.forwarded: // the process that has sent it looks for another one
 		return &refuseMisdirected
 	case srv.engine.Draining():
+		if srv.node != nil && srv.node.handOn(r, in) {
+			return nil
+		}
 		return &refuseDraining
 	case srv.node != nil && !srv.node.member.Serves(r.Context()):
 		return &refuseAway

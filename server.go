@@ -168,11 +168,30 @@ func (srv *Server) perform(w http.ResponseWriter, r *http.Request, in *incoming)
 	case kindModern:
 		o.refusal = srv.serveModern(w, r, &in.one[0], in.body)
 	}
-	if o.conn != nil && srv.node != nil && in.kind != kindInitialize && o.conn.Moved() { // just now: nothing has begun
+	if o.conn == nil || srv.node == nil || in.kind == kindInitialize {
+		return o
+	}
+	if stopping := o.conn.Stopping(); stopping || o.conn.Moved() { // just now: nothing has begun
 		o.conn.End(engine.Refused)
+		if stopping && !srv.node.awaitEnd(r, in.session) {
+			return outcome{refusal: &refuseAway, id: in.id}
+		}
 		return srv.dispatch(w, reread(r, in))
 	}
 	return o
+}
+
+// awaitEnd waits until a session has ended that Close ends: then it goes on in another process. No request waits for longer than a lease.
+func (n *node) awaitEnd(r *http.Request, s *Session) bool {
+	timer := time.NewTimer(n.Lease)
+	defer timer.Stop()
+	select {
+	case <-s.Done():
+		return true
+	case <-timer.C:
+	case <-r.Context().Done():
+	}
+	return false
 }
 
 // tooManyUnreturned reports whether so many handlers run although their requests have ended that no session and no request of the modern era

@@ -246,7 +246,7 @@ func (h *host) Ended(why core.Reason, cause error) {
 		ctx.cancel(cause)
 	}
 	if s.record != nil && why != core.Moved {
-		s.srv.node.noteEnded(s.record)
+		s.srv.node.noteEnded(s.record, why != core.Shutdown)
 	}
 	s.srv.remove(s)
 	if why == core.Moved {

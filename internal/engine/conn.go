@@ -193,11 +193,18 @@ func (c *Conn) End(how Outcome) {
 // Request is the id of the first request of a POST.
 func (c *Conn) Request() []byte { return c.first }
 
-// Moved reports whether it was refused because another process owns the session.
+// Moved reports whether it was refused because the session goes on in another process.
 func (c *Conn) Moved() bool {
 	c.s.mu.Lock()
 	defer c.s.mu.Unlock()
-	return c.orders.refuse != core.NoReason && c.s.over == core.Moved
+	return c.orders.refuse != core.NoReason && c.s.moved()
+}
+
+// Stopping reports whether it was refused because Stop was called, and the session has not ended yet.
+func (c *Conn) Stopping() bool {
+	c.s.mu.Lock()
+	defer c.s.mu.Unlock()
+	return c.orders.refuse == core.Draining && c.s.over == core.NoReason
 }
 
 // Outcome is how a connection ended.

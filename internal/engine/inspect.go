@@ -54,8 +54,9 @@ func (s *Session) Snapshot() (at Snapshot, ok bool) {
 // Load is how much of something a session has.
 type Load struct {
 	Streams, Connections, Parked int
-	Running                      int // requests that were not answered
-	Unfetched                    int // responses that were not written to a client
+	Running                      int  // requests that were not answered
+	Unfetched                    int  // responses that were not written to a client
+	Stored                       bool // another process can serve them
 }
 
 // Load counts. Not ok: the session has ended.
@@ -65,7 +66,7 @@ func (s *Session) Load() (l Load, ok bool) {
 	if s.over != core.NoReason {
 		return l, false
 	}
-	l = Load{Connections: len(s.conns), Running: s.m.Running(), Unfetched: s.m.Unfetched()}
+	l = Load{Connections: len(s.conns), Running: s.m.Running(), Unfetched: s.m.Unfetched(), Stored: s.owner != nil && s.isStored()}
 	for i, st := range s.streams {
 		if st == nil {
 			continue

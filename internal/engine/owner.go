@@ -23,8 +23,9 @@ type Owner struct {
 		MarkLost()
 		// End deletes the record and the logs. It may be called more than once.
 		End() error
-		// Release lets other processes adopt the session.
-		Release() error
+		// Release lets other processes adopt the session. If the engine has lost the record, it writes that again, and then calls refill to give the
+		// store the logs. As long as the engine does not answer, it tries again. done is called at last, from any goroutine.
+		Release(refill func() error, done func(error))
 		// Forget says that another process owns the session.
 		Forget()
 	}
@@ -33,15 +34,11 @@ type Owner struct {
 // outlives reports whether the session goes on in another process after it has ended in this one for that reason.
 func (s *Session) outlives(why core.Reason) bool { return s.owner != nil && why == core.Shutdown }
 
-// release lets other processes adopt a session that has ended here, when the last events of it are recorded.
-func (s *Session) release() {
+// waitForAppends waits a little until no event is on its way to the store.
+func (s *Session) waitForAppends() {
 	for wait := minOutageWait / 10; s.isAppending() && wait < maxOutageWait; wait *= 2 {
 		time.Sleep(wait)
 	}
-	if s.owner.Record.Release() != nil {
-		s.engine.Counters.StoreFailed.Add(1)
-	}
-	s.dropTail()
 }
 
 // isAppending reports whether an event is on its way to the store.

@@ -321,7 +321,7 @@ func (s *Session) stored(st *stream, seq uint64, n int, log eventstore.Log, size
 	st.events += uint32(n)          //nolint:gosec // at most maxBatch
 	st.bytes += int64(size)
 	st.wake()
-	if s.over == core.Moved || s.outlives(s.over) {
+	if s.moved() {
 		return false, false // it is another process's to drop
 	}
 	return st.dropped, s.over != core.NoReason

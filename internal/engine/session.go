@@ -92,12 +92,15 @@ func (s *Session) Polls() bool {
 	return s.m.CanPoll()
 }
 
-// Moved reports whether another process owns the session, and it has ended here therefore.
+// Moved reports whether the session has ended here, and goes on in another process: one that owns it, or one that may adopt it now.
 func (s *Session) Moved() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.over == core.Moved
+	return s.moved()
 }
+
+// moved is Moved. Under the lock.
+func (s *Session) moved() bool { return s.over == core.Moved || s.outlives(s.over) }
 
 // refusal returns why a connection is refused. To the machine every session that has ended is deleted.
 func (s *Session) refusal(why core.Reason) core.Reason {

@@ -10,7 +10,7 @@ import (
 // ofRejoin are the fields of a head that a server of rejoin writes itself. Others are those of the owner's middleware, and this process has
 // middleware of its own: browsers refuse a response that has such a field twice.
 var ofRejoin = [...]string{
-	"Content-Type", "Cache-Control", "X-Accel-Buffering", "Allow", "Accept-Encoding", "Retry-After",
+	respond.SessionHeader, "Content-Type", "Cache-Control", "X-Accel-Buffering", "Allow", "Accept-Encoding", "Retry-After",
 }
 
 // Head puts the head of the answer into that of the response, but for the length.

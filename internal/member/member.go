@@ -285,6 +285,13 @@ func (m *Member) Gone(ctx context.Context, owner cluster.Member) bool {
 // Suspects reports whether Gone might say yes.
 func (m *Member) Suspects(owner cluster.Member) bool { return m.fateOf(owner) != Alive }
 
+// Others returns the other processes that may be alive, by the last view.
+func (m *Member) Others() []cluster.Member {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.others(m.me.Incarnation)
+}
+
 // Look asks the directory for the members as they are now.
 func (m *Member) Look(ctx context.Context) { _ = m.renew(ctx, m.busy.Load()) } // if it fails, the last view stands
 

@@ -65,6 +65,8 @@ type RecordHost interface {
 	Settled(key string)
 	// Stopped reports whether the process leaves the cluster. Then the end of a session is not tried again.
 	Stopped() bool
+	// Left reports whether it has left. Then the release of a session is not tried again.
+	Left() bool
 }
 
 // NewRecord returns a record that the directory does not have yet.
@@ -135,6 +137,11 @@ func (r *Record) put() error {
 	if r.over.Load() {
 		return cluster.ErrEnded
 	}
+	return r.write()
+}
+
+// write is put also after the end of the session here.
+func (r *Record) write() error {
 	term, changed := r.term(), r.changed.Load() // before the state is read
 	err := r.do(func(ctx context.Context) error {
 		return r.dir.Put(ctx, &cluster.Record{
@@ -300,6 +307,11 @@ func (r *Record) Regain() error {
 		return err
 	}
 	defer r.done()
+	return r.adoptAgain()
+}
+
+// adoptAgain adopts the session as it was adopted before, and writes the record. The turn is the caller's.
+func (r *Record) adoptAgain() error {
 	err := r.do(func(ctx context.Context) error {
 		record, _, err := r.dir.Adopt(ctx, r.Key, r.from, r.owner, r.ttl)
 		if err == nil && record.Fence != r.Fence {
@@ -310,7 +322,7 @@ func (r *Record) Regain() error {
 	if err != nil {
 		return err
 	}
-	return r.put()
+	return r.write()
 }
 
 // MarkLost notes that the engine may have lost something of the session.
@@ -353,13 +365,67 @@ func (r *Record) settle() {
 	r.host.Settled(r.Key)
 }
 
-// Release lets other processes adopt the session at once.
-func (r *Record) Release() error {
-	defer r.settle()
-	if !r.close() {
-		return nil
+// Release lets other processes adopt the session at once. If the engine has lost the record, Release writes it again, and calls refill, which gives the
+// store the logs that it may have lost as well. If the directory does not answer, it tries again later, until the process has left the cluster: then others
+// may adopt all its sessions. In the end done is called, from any goroutine. Both may be nil.
+func (r *Record) Release(refill func() error, done func(error)) {
+	if done == nil {
+		done = func(error) {}
 	}
-	return r.do(func(ctx context.Context) error { return r.dir.Release(ctx, r.Key, r.Fence) })
+	if !r.close() {
+		r.settle()
+		done(nil)
+		return
+	}
+	r.release(releaseAgainAfter, refill, done)
+}
+
+// releaseAgainAfter is how long the second attempt to release a session waits.
+const releaseAgainAfter = 50 * time.Millisecond
+
+// release tries to release the session.
+func (r *Record) release(wait time.Duration, refill func() error, done func(error)) {
+	err := r.take()
+	if err == nil {
+		err = r.lastWrites(refill)
+		r.done()
+	}
+	final := err == nil || errors.Is(err, eventstore.ErrFenced) || errors.Is(err, cluster.ErrEnded) || errors.Is(err, eventstore.ErrClosed)
+	if !final && !r.host.Left() {
+		time.AfterFunc(wait, func() { r.release(min(2*wait, time.Second), refill, done) })
+		return
+	}
+	r.settle()
+	done(err)
+}
+
+// lastWrites saves what is not saved yet, and releases the session. The turn is the caller's.
+func (r *Record) lastWrites(refill func() error) (err error) {
+	release := func(ctx context.Context) error { return r.dir.Release(ctx, r.Key, r.Fence) }
+	if changed := r.changed.Load(); r.saved.Load() < changed {
+		err = r.do(func(ctx context.Context) error { return r.dir.Save(ctx, r.Key, r.Fence, changed, r.state()) })
+		if err == nil {
+			r.saved.Store(changed)
+		}
+	}
+	if err == nil {
+		err = r.do(release)
+	}
+	switch {
+	case errors.Is(err, cluster.ErrUnknown): // the engine has lost it
+		err = r.write()
+	case errors.Is(err, eventstore.ErrFenced) && r.from != (eventstore.Fence{}): // or that this process has adopted it
+		err = r.adoptAgain()
+	default:
+		return err
+	}
+	if err == nil && refill != nil {
+		err = refill()
+	}
+	if err == nil {
+		err = r.do(release)
+	}
+	return err
 }
 
 // Forget ends all writes of the record: another process owns it.

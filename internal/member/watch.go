@@ -80,6 +80,16 @@ func (w *watch) see(asked, now time.Time, members []cluster.Member, back bool) {
 	}
 }
 
+// others returns the processes that may be alive by the last view, but for one.
+func (w *watch) others(but string) (alive []cluster.Member) {
+	for incarnation, s := range w.members {
+		if incarnation != but && !s.Left && w.newest[s.Self].Incarnation == incarnation && w.asked.Sub(s.since) <= w.lease {
+			alive = append(alive, s.Member)
+		}
+	}
+	return alive
+}
+
 // fate judges a process, by the last view. What a process has done since then is not known, so a process is dead only if the view itself was asked
 // for a lease after the count was seen that it shows.
 func (w *watch) fate(now time.Time, owner cluster.Member) Fate {
