@@ -84,7 +84,7 @@ func (c *notificationContext) Value(key any) any {
 	if _, server := key.(serverKey); server {
 		return c.s.srv
 	}
-	if _, cancelKey := key.(*int); cancelKey { // see lazyContext.Value
+	if _, cancelKey := key.(*int); cancelKey { // see lazy.Context.Value
 		return c.s.context().Value(key)
 	}
 	return c.values.Value(key)

@@ -9,6 +9,7 @@ import (
 
 	"github.com/rejoin-mcp/rejoin/internal/engine"
 	"github.com/rejoin-mcp/rejoin/internal/jsonrpc"
+	"github.com/rejoin-mcp/rejoin/internal/lazy"
 )
 
 // Call is one request of the client, as the app sees it. The app may keep the bytes it returns, but must not change them.
@@ -27,7 +28,7 @@ type Call struct {
 // newCall makes the call of one message. It keeps nothing of r but the values of its context and the header.
 func newCall(s *Session, r *http.Request, m jsonrpc.Message) *Call {
 	c := &Call{s: s, msg: m, header: r.Header}
-	c.ctx.values, c.ctx.call, c.handle.c = r.Context(), c, c
+	c.ctx.Values, c.ctx.call, c.handle.c = r.Context(), c, c
 	_, task := jsonrpc.Field(m.Params, "task")
 	c.engine.Init(&s.engine, (*tool)(c), string(m.ID), methodName(m.Method), task)
 	if s.record != nil {
@@ -40,7 +41,7 @@ func newCall(s *Session, r *http.Request, m jsonrpc.Message) *Call {
 type tool Call
 
 // Cancel ends the context of the call.
-func (t *tool) Cancel(cause error) { t.ctx.cancel(cause) }
+func (t *tool) Cancel(cause error) { t.ctx.Context.Cancel(cause) }
 
 // request returns what the engine keeps of the call. It is nil if c is nil.
 func (c *Call) request() *engine.Request {
@@ -52,7 +53,7 @@ func (c *Call) request() *engine.Request {
 
 // callContext is the context of a call. It has the values of the HTTP request that brought the call, and ends with the call.
 type callContext struct {
-	lazyContext
+	lazy.Context
 	call *Call
 }
 
@@ -68,7 +69,7 @@ func (c *callContext) Value(key any) any {
 	case serverKey:
 		return c.call.s.srv
 	}
-	return c.lazyContext.Value(key)
+	return c.Context.Value(key)
 }
 
 // methodName converts m to a string. It does not allocate for the most frequent methods.

@@ -14,6 +14,7 @@ import (
 	"github.com/rejoin-mcp/rejoin/core"
 	"github.com/rejoin-mcp/rejoin/internal/engine"
 	"github.com/rejoin-mcp/rejoin/internal/jsonrpc"
+	"github.com/rejoin-mcp/rejoin/internal/lazy"
 	"github.com/rejoin-mcp/rejoin/internal/member"
 )
 
@@ -32,9 +33,9 @@ type Session struct {
 	record         *member.Record                // in the directory; nil: outside a cluster
 
 	mu    sync.Mutex
-	ctx   *lazyContext // what context returns; nil: it was not called yet
-	app   AppSession   // nil until App.Open has returned
-	ended error        // what AppSession.Ended gets; nil: the session has not ended
+	ctx   *lazy.Context // what context returns; nil: it was not called yet
+	app   AppSession    // nil until App.Open has returned
+	ended error         // what AppSession.Ended gets; nil: the session has not ended
 }
 
 // clientDescription is what a client says of itself in initialize, each as JSON; "": nothing.
@@ -59,11 +60,11 @@ func (s *Session) Logger() *slog.Logger { return s.srv.log.With("session", strin
 func (s *Session) Done() <-chan struct{} { return s.context().Done() }
 
 // context returns a context that ends with the session. It is made at the first call: most sessions need none.
-func (s *Session) context() *lazyContext {
+func (s *Session) context() *lazy.Context {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.ctx == nil {
-		s.ctx = &lazyContext{cause: s.ended}
+		s.ctx = lazy.Ended(s.ended)
 	}
 	return s.ctx
 }
@@ -243,7 +244,7 @@ func (h *host) Ended(why core.Reason, cause error) {
 	s.ended = cause
 	s.mu.Unlock()
 	if ctx != nil {
-		ctx.cancel(cause)
+		ctx.Cancel(cause)
 	}
 	if s.record != nil && why != core.Moved {
 		s.srv.node.noteEnded(s.record, why != core.Shutdown)

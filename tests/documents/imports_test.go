@@ -27,6 +27,7 @@ func TestImports(t *testing.T) {
 		"/internal/pipe":            nil,
 		"/internal/safe":            nil,
 		"/internal/stack":           nil,
+		"/internal/lazy":            nil,
 		"/internal/door":            nil,
 		"/internal/respond":         {"/internal/door", "/internal/jsonrpc", "/internal/safe", "/internal/sse", "/internal/stack"},
 		"/internal/engine":          {"/core", "/eventstore", "/internal/jsonrpc", "/internal/respond", "/internal/safe", "/internal/sse"},
@@ -42,8 +43,8 @@ func TestImports(t *testing.T) {
 		"/cluster":              {"/eventstore"},
 		"/cluster/clustertest":  {"/cluster", "/eventstore"},
 		"": {
-			"/cluster", "/core", "/eventstore", "/internal/door", "/internal/engine", "/internal/hop", "/internal/jsonrpc", "/internal/member", "/internal/respond",
-			"/internal/safe", "/internal/sse", "/internal/stack",
+			"/cluster", "/core", "/eventstore", "/internal/door", "/internal/engine", "/internal/hop", "/internal/jsonrpc", "/internal/lazy", "/internal/member",
+			"/internal/respond", "/internal/safe", "/internal/sse", "/internal/stack",
 		},
 		"/adapters/stdlib":           {""},
 		"/adapters/internal/mounted": {"", "/adapters/internal/pair", "/rejointest"},

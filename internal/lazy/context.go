@@ -1,4 +1,5 @@
-package rejoin
+// Package lazy has a context that costs little as long as nobody waits for its end.
+package lazy
 
 import (
 	"context"
@@ -6,11 +7,12 @@ import (
 	"time"
 )
 
-// lazyContext is a context with the values of another context, and its own end with its own cause. The end is that of an inner context of
+// Context is a context with the values of another context, and its own end with its own cause. The end is that of an inner context of
 // package context, which is made only when more than values is asked for. Most calls are answered before that, and save its allocations.
-// The zero value has no values.
-type lazyContext struct {
-	values context.Context // its end is ignored; nil: no values
+// The zero value has no values. Safe for concurrent use.
+type Context struct {
+	// Values has the values; its end is ignored. Nil: there are none. It must not be changed once the Context is in use.
+	Values context.Context
 
 	mu        sync.Mutex
 	ctx       context.Context // the inner context; nil: not made yet
@@ -18,14 +20,17 @@ type lazyContext struct {
 	cause     error // why the context has ended; nil: it has not
 }
 
+// Ended returns a context that has ended with that cause; nil: one that has not ended.
+func Ended(cause error) *Context { return &Context{cause: cause} }
+
 // inner returns the inner context. It makes it if necessary.
-func (c *lazyContext) inner() context.Context {
+func (c *Context) inner() context.Context {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.ctx == nil {
 		values := context.Background()
-		if c.values != nil {
-			values = context.WithoutCancel(c.values)
+		if c.Values != nil {
+			values = context.WithoutCancel(c.Values)
 		}
 		c.ctx, c.cancelCtx = context.WithCancelCause(values)
 		if c.cause != nil {
@@ -35,8 +40,8 @@ func (c *lazyContext) inner() context.Context {
 	return c.ctx
 }
 
-// cancel ends the context. Only the first cause counts.
-func (c *lazyContext) cancel(cause error) {
+// Cancel ends the context. Only the first cause counts.
+func (c *Context) Cancel(cause error) {
 	c.mu.Lock()
 	if c.cause == nil {
 		c.cause = cause
@@ -48,11 +53,11 @@ func (c *lazyContext) cancel(cause error) {
 	}
 }
 
-func (c *lazyContext) Deadline() (time.Time, bool) { return time.Time{}, false }
+func (c *Context) Deadline() (time.Time, bool) { return time.Time{}, false }
 
-func (c *lazyContext) Done() <-chan struct{} { return c.inner().Done() }
+func (c *Context) Done() <-chan struct{} { return c.inner().Done() }
 
-func (c *lazyContext) Err() error {
+func (c *Context) Err() error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	switch {
@@ -68,12 +73,12 @@ func (c *lazyContext) Err() error {
 // find the nearest context of its own that can end (see cancelCtx.Value, parentCancelCtx and Cause in its context.go). It then finds the
 // inner context. That cancels derived contexts without a goroutine for each of them, and context.Cause finds the cause there. If Go changed
 // the type of that key, derived contexts would still end, but with the wrong cause, and TestContextOfACallIsKnownToItsPackage would fail.
-func (c *lazyContext) Value(key any) any {
+func (c *Context) Value(key any) any {
 	if _, cancelKey := key.(*int); cancelKey {
 		return c.inner().Value(key)
 	}
-	if c.values == nil {
+	if c.Values == nil {
 		return nil
 	}
-	return c.values.Value(key)
+	return c.Values.Value(key)
 }
