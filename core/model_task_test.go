@@ -144,6 +144,16 @@ func (w *taskWorld) rare() {
 				w.want = append(w.want, "drop")
 			})
 		}
+	case 5:
+		w.input(TaskIn{Op: TaskOrphan}, func() { w.endCall("owner-lost", OwnerLost, TaskFailed) })
+	case 6:
+		if w.src.pick(4) == 0 {
+			w.input(TaskIn{Op: TaskMove}, func() {
+				w.endCall("moved", Moved, TaskCancelled)
+				w.dropped = true
+				w.want = append(w.want, "drop")
+			})
+		}
 	default:
 		w.input(TaskIn{Op: TaskTick}, func() {})
 	}

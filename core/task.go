@@ -116,6 +116,10 @@ const (
 	TaskStop
 	// TaskDiscard gives up a task that its client was not told of.
 	TaskDiscard
+	// TaskOrphan says that the process that ran the call was lost.
+	TaskOrphan
+	// TaskMove says that another process has the task from now on, or may take it.
+	TaskMove
 	// TaskAdjust changes how the task behaves. Config: zero fields stay as they are, negative ones are off.
 	TaskAdjust
 )
@@ -199,6 +203,11 @@ func (t *Task) Step(now time.Time, in *TaskIn, out []TaskOut) []TaskOut {
 	case TaskDiscard:
 		t.dropped = true
 		return append(t.giveUp(TaskCancelled, Cancelled, out), TaskOut{Do: DropTask})
+	case TaskOrphan:
+		out = t.giveUp(TaskFailed, OwnerLost, out)
+	case TaskMove:
+		t.dropped = true
+		return append(t.giveUp(TaskCancelled, Moved, out), TaskOut{Do: DropTask})
 	case TaskAdjust:
 		t.cfg.merge(&in.Config)
 	}

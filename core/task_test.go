@@ -59,6 +59,7 @@ func showTaskOuts(outs []TaskOut) string {
 func showTaskOut(o TaskOut) string {
 	why := map[Reason]string{
 		NoReason: "?", Cancelled: "cancelled", Abandoned: "abandoned", Overran: "overran", Shutdown: "shutdown", Expired: "expired", StoreFailed: "store-failed",
+		OwnerLost: "owner-lost", Moved: "moved",
 	}[o.Reason]
 	switch o.Do {
 	case ShowTask:
@@ -146,6 +147,13 @@ var taskTable = []struct {
 	},
 	{"discard", TaskIn{Op: TaskDiscard}, [7]string{
 		"end-call cancelled; show; drop [cancelled]", "end-call cancelled; show; drop [cancelled]", "drop", "drop", "drop", "drop", "-",
+	}},
+	{
+		"orphan", TaskIn{Op: TaskOrphan},
+		[7]string{"end-call owner-lost; fail owner-lost; show [failed]", "end-call owner-lost; fail owner-lost; show [failed]", "-", "-", "-", "-", "-"},
+	},
+	{"move", TaskIn{Op: TaskMove}, [7]string{
+		"end-call moved; show; drop [cancelled]", "end-call moved; show; drop [cancelled]", "drop", "drop", "drop", "drop", "-",
 	}},
 	{"adjust", TaskIn{Op: TaskAdjust, Config: TaskConfig{MaxRuntime: time.Hour}}, [7]string{"-", "-", "-", "-", "-", "-", "-"}},
 }
@@ -370,7 +378,7 @@ func TestTaskFinalIsFinal(t *testing.T) {
 			before := s.m.Info(start)
 			for _, row := range taskTable {
 				switch row.in.Op {
-				case TaskLost, TaskDiscard, TaskAdjust:
+				case TaskLost, TaskDiscard, TaskMove, TaskAdjust:
 				default:
 					require.Equal(t, "nothing", s.step(10*time.Minute, row.in), row.name)
 					require.Equal(t, before, s.m.Info(start.Add(10*time.Minute)), row.name)
@@ -379,6 +387,32 @@ func TestTaskFinalIsFinal(t *testing.T) {
 			lost := s.step(11*time.Minute, TaskIn{Op: TaskLost, Reason: StoreFailed})
 			require.Equal(t, state.name == "completed" || state.name == "failed", lost != "nothing")
 			require.Equal(t, "nothing", s.step(12*time.Minute, TaskIn{Op: TaskLost, Reason: StoreFailed}), "it is lost once")
+		})
+	}
+}
+
+// What has ended looks in another process as it did in the first, also where the clocks differ.
+func TestATaskIsRestoredAsItEnded(t *testing.T) {
+	for _, state := range taskStates[2:6] {
+		t.Run(state.name, func(t *testing.T) {
+			cfg := TaskConfig{TTL: time.Hour, AbandonAfter: time.Minute, MaxRuntime: time.Minute}
+			s := newTaskScript(t, cfg)
+			s.step(1, TaskIn{Op: TaskNote, Message: "half"})
+			_, ended := s.m.Ending()
+			require.False(t, ended)
+			for _, in := range state.inputs {
+				s.step(time.Second, in)
+			}
+			at, ended := s.m.Ending()
+			require.True(t, ended)
+			m := RestoreTask(cfg, start, at)
+			require.Equal(t, s.m.Info(start.Add(time.Minute)), m.Info(start.Add(time.Minute)))
+			require.Equal(t, s.m.Info(start.Add(time.Minute)), m.Info(start.Add(-time.Minute)), "a clock that is behind")
+			require.Equal(t, s.m.Deadline(), m.Deadline())
+			require.Empty(t, m.Step(start.Add(59*time.Minute), &TaskIn{Op: TaskTick}, nil))
+			require.Equal(t, []TaskOut{{Do: DropTask}}, m.Step(start.Add(time.Hour+time.Second), &TaskIn{Op: TaskTick}, nil))
+			_, ended = m.Ending()
+			require.False(t, ended, "it is not kept any more")
 		})
 	}
 }
