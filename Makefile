@@ -26,8 +26,8 @@ test: ## test every module (needs no C compiler)
 	go test work
 
 .PHONY: forwarded
-forwarded: ## test streams and calls once more, with every request at another process than the owner of its session
-	go test ./tests/streams ./tests/calls -forwarded
+forwarded: ## test streams, calls and tasks once more, with every request at another process than the owner of its session
+	go test ./tests/streams ./tests/calls ./tests/tasks -forwarded
 
 .PHONY: lint
 lint: $(LINTER) ## gofmt, go vet, go mod tidy and golangci-lint on every module

@@ -10,6 +10,7 @@ import (
 
 	"github.com/rejoin-mcp/rejoin/cluster"
 	"github.com/rejoin-mcp/rejoin/core"
+	"github.com/rejoin-mcp/rejoin/eventstore"
 	"github.com/rejoin-mcp/rejoin/internal/engine"
 	"github.com/rejoin-mcp/rejoin/internal/member"
 )
@@ -24,6 +25,7 @@ type aboutSession struct {
 	Client       json.RawMessage `json:"client,omitempty"`
 	Capabilities json.RawMessage `json:"capabilities,omitempty"`
 	Created      time.Time       `json:"created"`
+	Task         *aboutTask      `json:"task,omitempty"` // nil: it is a session
 }
 
 // recordConfig is what is needed for the record of a session that this process is to own.
@@ -114,19 +116,9 @@ func (n *node) hasEnded(key string) bool {
 
 // take takes a session from its last owner and opens it here.
 func (n *node) take(r *http.Request, id string, record *cluster.Record, about *aboutSession) (*Session, *refusal) {
-	ctx, cancel := n.deadline(context.WithoutCancel(r.Context()))
-	defer cancel()
-	var streams []cluster.Stream
-	term, from := n.member.Term(), record.Fence
-	err := member.Safely(func() (err error) {
-		record, streams, err = n.Directory.Adopt(ctx, record.Session, record.Fence, n.member.Me(), n.ttl)
-		return err
-	})
-	switch {
-	case errors.Is(err, cluster.ErrEnded):
-		return nil, &refuseUnknownSession
-	case err != nil: // another process was faster, or the engine is away
-		return nil, &refuseAway
+	record, streams, from, term, f := n.adopt(r, record, n.ttl)
+	if f != nil {
+		return nil, f
 	}
 	s := &Session{srv: n.srv, ref: about.Ref, description: unique.Make(clientDescription{string(about.Client), string(about.Capabilities)})}
 	s.record = member.Adopted(n.recordConfig(s, record.Session, record.Fence.Epoch), term, from, record)
@@ -137,9 +129,7 @@ func (n *node) take(r *http.Request, id string, record *cluster.Record, about *a
 	adopted := engine.Adopted{
 		Identity: engine.Identity{ID: id, Principal: n.srv.principal(r), Created: about.Created, Owner: s.owner()}, Version: about.Version, Polls: about.Polls,
 	}
-	for _, st := range streams {
-		adopted.Streams = append(adopted.Streams, engine.AdoptedStream(st))
-	}
+	adopted.Streams = adoptedStreams(streams)
 	s.engine.Adopt(n.srv.engine, (*host)(s), &adopted)
 	app, err := n.openAdopted(r, s, record.State)
 	if f := n.opened(s, app, err); f != nil {
@@ -153,6 +143,32 @@ func (n *node) take(r *http.Request, id string, record *cluster.Record, about *a
 	}
 	n.srv.stats.adopted.Add(1)
 	return s, nil
+}
+
+// adopt makes this process the owner in the directory. It returns the record and the logs as they are then, the fence before, and the term in which it
+// has asked.
+func (n *node) adopt(r *http.Request, of *cluster.Record, ttl time.Duration) (record *cluster.Record, streams []cluster.Stream, from eventstore.Fence, term uint64, f *refusal) {
+	ctx, cancel := n.deadline(context.WithoutCancel(r.Context()))
+	defer cancel()
+	term, from = n.member.Term(), of.Fence
+	err := member.Safely(func() (err error) {
+		record, streams, err = n.Directory.Adopt(ctx, of.Session, of.Fence, n.member.Me(), ttl)
+		return err
+	})
+	switch {
+	case errors.Is(err, cluster.ErrEnded):
+		f = &refuseUnknownSession
+	case err != nil: // another process was faster, or the engine is away
+		f = &refuseAway
+	}
+	return record, streams, from, term, f
+}
+
+func adoptedStreams(streams []cluster.Stream) (out []engine.AdoptedStream) {
+	for _, st := range streams {
+		out = append(out, engine.AdoptedStream(st))
+	}
+	return out
 }
 
 // openAdopted calls App.Open, for at most adoptionTime. The request that it gives to the app is a copy, because App.Open may be slower than that.

@@ -113,6 +113,7 @@ type node struct {
 	process cluster.Process
 	member  *member.Member
 	ttl     time.Duration // of a record
+	taskTTL time.Duration // of that of a task
 
 	letGo        atomic.Bool // a drain has let clients go
 	stopped      atomic.Bool // it leaves the cluster
@@ -157,6 +158,7 @@ func newNode(srv *Server, cfg Cluster) (*node, error) {
 	if idle := srv.cfg.SessionIdleTTL; idle > 0 {
 		n.ttl = 2*idle + cfg.Lease
 	}
+	n.taskTTL = max(n.ttl, 2*srv.cfg.Tasks.TTL+cfg.Lease)
 	if !reflect.TypeOf(cfg.Directory).Comparable() {
 		return n, nil
 	}
@@ -209,7 +211,7 @@ const leaveWithin = 30 * time.Second
 func (n *node) hasSessions() bool {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	return len(n.ended) > 0 || n.srv.countSessions() > 0
+	return len(n.ended) > 0 || n.srv.countSessions() > 0 || len(n.ownedTasks()) > 0
 }
 
 // key returns the name of a session in the directory and the store. The session id cannot be found from it.
@@ -243,6 +245,9 @@ func (n *node) lost() {
 			s.record.MarkLost()
 		}
 	}
+	for _, t := range n.ownedTasks() {
+		recordOf(t).MarkLost()
+	}
 	n.restoreAll()
 }
 
@@ -263,6 +268,9 @@ func (n *node) superseded() {
 		if s.record != nil {
 			s.end(core.Moved)
 		}
+	}
+	for _, t := range n.ownedTasks() {
+		t.Move()
 	}
 }
 
@@ -296,16 +304,29 @@ const touchedAtOnce = 256
 // touchAll reports whether it has extended the lives of all records. Those that the directory does not have any more are written again, unless another
 // process owns the session.
 func (n *node) touchAll() bool {
-	var held []cluster.Held
-	records := map[string]*member.Record{}
+	var sessions, tasks []*member.Record
 	for _, s := range n.srv.all() {
-		if r := s.record; r != nil && r.Recorded() {
+		if s.record != nil {
+			sessions = append(sessions, s.record)
+		}
+	}
+	for _, t := range n.ownedTasks() {
+		tasks = append(tasks, recordOf(t))
+	}
+	return n.touchEach(sessions, n.ttl) && n.touchEach(tasks, n.taskTTL)
+}
+
+func (n *node) touchEach(all []*member.Record, ttl time.Duration) bool {
+	var held []cluster.Held
+	records := make(map[string]*member.Record, len(all))
+	for _, r := range all {
+		if r.Recorded() {
 			held = append(held, cluster.Held{Session: r.Key, Fence: r.Fence})
 			records[r.Key] = r
 		}
 	}
 	for some := range slices.Chunk(held, touchedAtOnce) {
-		missing, err := n.touch(some)
+		missing, err := n.touch(some, ttl)
 		for i := range missing {
 			if r := records[missing[i].Session]; r != nil {
 				r.MarkLost()
@@ -318,11 +339,11 @@ func (n *node) touchAll() bool {
 	return true
 }
 
-func (n *node) touch(held []cluster.Held) (missing []cluster.Held, err error) {
+func (n *node) touch(held []cluster.Held, ttl time.Duration) (missing []cluster.Held, err error) {
 	ctx, cancel := n.deadline(context.Background())
 	defer cancel()
 	err = member.Safely(func() (err error) {
-		missing, err = n.Directory.Touch(ctx, held, n.ttl)
+		missing, err = n.Directory.Touch(ctx, held, ttl)
 		return err
 	})
 	return missing, err
@@ -352,15 +373,20 @@ const restoredAtOnce = 16
 func (n *node) restoreOnce() {
 	var wait sync.WaitGroup
 	slots := make(chan struct{}, restoredAtOnce)
-	for _, s := range n.srv.all() {
-		if s.record == nil {
-			continue
-		}
+	do := func(restore func()) {
 		slots <- struct{}{}
 		wait.Go(func() {
 			defer func() { <-slots }()
-			s.restore()
+			restore()
 		})
+	}
+	for _, s := range n.srv.all() {
+		if s.record != nil {
+			do(s.restore)
+		}
+	}
+	for _, t := range n.ownedTasks() {
+		do(func() { restoreTask(t) })
 	}
 	wait.Wait()
 }
@@ -382,5 +408,6 @@ func (s *Session) restore() {
 
 // anyLost reports whether the engine may still be missing something of a session.
 func (n *node) anyLost() bool {
-	return slices.ContainsFunc(n.srv.all(), func(s *Session) bool { return s.record != nil && s.record.IsLost() })
+	return slices.ContainsFunc(n.srv.all(), func(s *Session) bool { return s.record != nil && s.record.IsLost() }) ||
+		slices.ContainsFunc(n.ownedTasks(), func(t *engine.Task) bool { return recordOf(t).IsLost() })
 }

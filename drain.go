@@ -92,10 +92,16 @@ func (n *node) drained() (left DrainError, done bool) {
 	if alone := len(n.member.Others()) == 0; alone {
 		if left = n.srv.unfinished(); left == (DrainError{}) {
 			n.srv.each(func(s *Session) { s.engine.Stop() })
+			if n.srv.tasks != nil {
+				n.srv.tasks.Stop()
+			}
 		}
 	} else {
 		letGo := !n.letGo.Swap(true)
 		n.srv.each(func(s *Session) { waits = !s.engine.HandOver(letGo) || waits })
+		for _, t := range n.ownedTasks() {
+			waits = !t.HandOver() || waits
+		}
 		left = n.srv.unfinished()
 	}
 	return left, left == (DrainError{}) && !waits && !n.hasSessions()

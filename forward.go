@@ -219,6 +219,7 @@ type passing struct {
 	stream hop.Stream
 	left   unanswered
 	isGet  bool
+	listen []byte // the id of a subscriptions/listen; nil: it is another request
 	cursor string // of a GET
 }
 
@@ -229,7 +230,10 @@ func (x *forwarding) passing(in *incoming, a *hop.Answer) *passing {
 	for i, id := range p.left.ids {
 		p.left.ids[i] = bytes.Clone(id) // it is part of the body
 	}
-	p.stream = hop.Stream{Out: &p.out, CanPoll: in.place.CanPoll}
+	if in.kind == kindModern && string(in.one[0].Method) == methodListen {
+		p.listen = p.left.ids[0]
+	}
+	p.stream = hop.Stream{Out: &p.out, CanPoll: in.place.CanPoll, MayGo: p.listen != nil}
 	p.stream.MayEnd = p.isGet && (!in.get.Resumes || engine.IsStandalone(in.get.Stream))
 	if len(p.left.ids) > 0 {
 		p.stream.Seen = p.left.see
@@ -266,6 +270,8 @@ func (p *passing) end(end hop.End, err error) {
 	switch {
 	case end == hop.Broken: // a client might take half an event for a whole one
 		p.out.Abort()
+	case p.listen != nil && errors.Is(err, hop.ErrLetGo): // as it ends where it is served
+		_ = p.out.SendLast(p.srv.listenEnd(p.listen))
 	case p.stream.Primed && p.stream.CanPoll:
 		_ = p.out.SendLast(sse.AppendRetry(nil, p.srv.heldRetry()))
 	case p.isGet && p.stream.CanPoll:

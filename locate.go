@@ -7,6 +7,7 @@ import (
 	"errors"
 	"math/rand/v2"
 	"net/http"
+	"strings"
 	"time"
 
 	"github.com/rejoin-mcp/rejoin/cluster"
@@ -15,10 +16,47 @@ import (
 	"github.com/rejoin-mcp/rejoin/internal/hop"
 )
 
-// search is the search for a session in the directory, and its adoption if its owner is dead. All requests for the session wait for it.
+// sought is what is sought: a session or a task.
+type sought struct {
+	isID    func(string) bool
+	find    func(srv *Server, id string, r *http.Request, in *incoming) (here, ofAnother bool)
+	unknown *refusal
+}
+
+var (
+	theSession = sought{isSessionID, (*Server).hasSession, &refuseUnknownSession}
+	theTask    = sought{isTaskID, (*Server).hasTask, &refuseUnknownTask}
+)
+
+// hasSession looks for a session here. ofAnother: it is that of another user than the one who sent the request.
+func (srv *Server) hasSession(id string, r *http.Request, in *incoming) (here, ofAnother bool) {
+	if s := srv.findSession(id, r); s != nil && !s.engine.Moved() {
+		in.session = s
+		return true, false
+	}
+	return false, srv.isOfAnother(id, r)
+}
+
+// hasTask looks for a task here.
+func (srv *Server) hasTask(id string, r *http.Request, _ *incoming) (here, ofAnother bool) {
+	here, exists := srv.tasks.Find(id, srv.principal(r)) != nil, srv.tasks.Has(id)
+	return here, exists && !here
+}
+
+// isTaskID reports whether a task id has the form of those that servers make.
+func isTaskID(id string) bool {
+	node, random, ok := strings.Cut(id, ".")
+	return ok && len(node) <= maxNodeBytes && isSessionID(random)
+}
+
+// maxNodeBytes is as long as Config.Node may be, with what is added to it in a cluster, and more.
+const maxNodeBytes = 64
+
+// search is the search for a session or a task in the directory, and its adoption if its owner is dead. All requests for the session wait for it.
 type search struct {
 	done      chan struct{}
 	session   *Session   // it was adopted
+	here      bool       // it was adopted, or found here meanwhile
 	place     *hop.Place // another process owns it
 	refusal   *refusal   // why there is neither
 	principal string     // the hash in the record; "": none was found
@@ -32,26 +70,25 @@ const (
 	maxSearches = 2000
 )
 
-// locate finds a session that this process does not have: in.session or in.place. It adopts the session if its owner is dead. A request that was
-// forwarded to this process is not forwarded again.
-func (n *node) locate(r *http.Request, in *incoming, id string) *refusal {
+// locate finds a session or a task that this process does not have: it is adopted if its owner is dead (in.session), or else in.place is where it is. A
+// request that was forwarded to this process is not forwarded again.
+func (n *node) locate(r *http.Request, in *incoming, id string, what *sought) *refusal {
 	key := n.key(id)
 	for {
-		if s := n.srv.findSession(id, r); s != nil && !s.engine.Moved() { // adopted just now
-			in.session = s
-			return nil
-		}
+		here, ofAnother := what.find(n.srv, id, r, in) // adopted just now
 		switch {
-		case n.srv.isOfAnother(id, r), !isSessionID(id):
-			return &refuseUnknownSession
+		case here:
+			return nil
+		case ofAnother, !what.isID(id):
+			return what.unknown
 		case n.hasEnded(key) && !n.Stopped() && n.member.Holds(): // else it goes on in another process, or may do so
-			return &refuseUnknownSession
+			return what.unknown
 		case in.forwarded && n.srv.engine.Draining(): // it takes no session over, so the process that has sent the request looks for another one
 			return &refuseMisdirected
 		}
 		if at := n.places.Find(key); at != nil && !in.forwarded {
 			if at.Principal != "" && !n.isPrincipalOf(at, r, id) {
-				return &refuseUnknownSession
+				return what.unknown
 			}
 			if !n.member.Suspects(at.Owner) {
 				in.place, in.key = at, key
@@ -73,17 +110,17 @@ func (n *node) locate(r *http.Request, in *incoming, id string) *refusal {
 			n.srv.stats.unsearched.Add(1)
 			return &refuseUnsearched
 		case mine:
-			n.search(r, id, key, found)
+			n.search(r, id, key, found, what)
 		case !n.await(r, found):
 			return &refuseAway
 		}
 		switch {
-		case !mine && (found.again || found.session != nil): // then it is here
-		case found.session != nil:
+		case !mine && (found.again || found.here): // then it is here
+		case found.here:
 			in.session = found.session
 			return nil
 		case !mine && found.principal != "" && !n.isPrincipal(r, id, found.principal):
-			return &refuseUnknownSession
+			return what.unknown
 		case found.place != nil && in.forwarded:
 			return &refuseMisdirected
 		case found.place != nil:
@@ -123,8 +160,8 @@ func (n *node) await(r *http.Request, found *search) bool {
 	return false
 }
 
-// search searches for a session, and fills found.
-func (n *node) search(r *http.Request, id, key string, found *search) {
+// search searches for a session or a task, and fills found.
+func (n *node) search(r *http.Request, id, key string, found *search, what *sought) {
 	defer func() { // also if code of the user ends this goroutine
 		n.mu.Lock()
 		delete(n.searches, key)
@@ -135,7 +172,7 @@ func (n *node) search(r *http.Request, id, key string, found *search) {
 	defer cancel()
 	record, err := n.member.Find(ctx, key)
 	if errors.Is(err, cluster.ErrUnknown) || errors.Is(err, cluster.ErrEnded) {
-		found.refusal = &refuseUnknownSession
+		found.refusal = what.unknown
 		n.unknown.Use()
 		return
 	}
@@ -146,16 +183,16 @@ func (n *node) search(r *http.Request, id, key string, found *search) {
 	about, known := n.read(record)
 	found.principal = about.Principal
 	if known && !n.isPrincipal(r, id, about.Principal) {
-		found.refusal, found.again = &refuseUnknownSession, true
+		found.refusal, found.again = what.unknown, true
 		n.unknown.Use()
 		return
 	}
-	// A record of this process whose session it does not have: an adoption that the engine has forgotten, or one that failed half-way.
+	// A record of this process that it does not have the session of: an adoption that the engine has forgotten, or one that failed half-way.
 	mine := record.Fence.Incarnation == n.process.Incarnation
 	owner := cluster.Member{Process: cluster.Process{Incarnation: record.Fence.Incarnation, Self: record.Self}, Generation: record.Generation}
 	switch {
 	case mine && n.hasEnded(key): // meanwhile
-		found.refusal = &refuseUnknownSession
+		found.refusal = what.unknown
 	case !mine && !record.Released && !n.member.Gone(ctx, owner):
 		found.place = &hop.Place{Owner: owner, Principal: about.Principal, CanPoll: about.Polls}
 		n.places.Put(key, found.place)
@@ -170,7 +207,12 @@ func (n *node) search(r *http.Request, id, key string, found *search) {
 		found.refusal = &refuseFull
 	default:
 		defer n.adopting.Add(-1)
-		found.session, found.refusal = n.take(r, id, record, about)
+		if about.Task != nil {
+			_, found.refusal = n.takeTask(r, id, record, about)
+		} else {
+			found.session, found.refusal = n.take(r, id, record, about)
+		}
+		found.here = found.refusal == nil
 	}
 }
 

@@ -132,13 +132,14 @@ func (srv *Server) readMessage(r *http.Request, in *incoming) (f *refusal) {
 	switch modern = modern || core.IsModern(version); {
 	case !one:
 		return &refuseTwoVersions
-	case modern && in.forwarded: // nothing forwards these
-		return &refuseMisdirected
 	case modern && (srv.cfg.Eras == EraLegacy || srv.refusesProbe(r, m)):
 		return &refuseModern
 	case modern:
 		in.kind = kindModern
-		return srv.checkModern(version, declared)
+		if f = srv.checkModern(version, declared); f == nil && srv.node != nil {
+			f = srv.node.placeModern(r, in)
+		}
+		return f
 	}
 	if f = srv.checkLegacy(version); f != nil {
 		return f
@@ -214,7 +215,7 @@ func (srv *Server) sessionOf(r *http.Request, in *incoming) *refusal {
 	s := srv.findSession(id, r)
 	switch {
 	case srv.node != nil && (s == nil || s.engine.Moved()):
-		return srv.node.locate(r, in, id)
+		return srv.node.locate(r, in, id, &theSession)
 	case srv.node != nil && (!srv.node.member.Serves(r.Context()) || s.record.Owned() != nil): // another process may own it by now
 		return &refuseAway
 	case s == nil:

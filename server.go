@@ -167,6 +167,9 @@ func (srv *Server) perform(w http.ResponseWriter, r *http.Request, in *incoming)
 		o.status = http.StatusNoContent
 	case kindModern:
 		o.refusal = srv.serveModern(w, r, &in.one[0], in.body)
+		if o.refusal == &refuseUnknownTask && srv.node != nil { // it has moved just now; else another look will say that it is unknown
+			return srv.dispatch(w, reread(r, in))
+		}
 	}
 	if o.conn == nil || srv.node == nil || in.kind == kindInitialize {
 		return o

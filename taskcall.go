@@ -11,6 +11,7 @@ import (
 	"github.com/rejoin-mcp/rejoin/core"
 	"github.com/rejoin-mcp/rejoin/internal/engine"
 	"github.com/rejoin-mcp/rejoin/internal/jsonrpc"
+	"github.com/rejoin-mcp/rejoin/internal/member"
 	"github.com/rejoin-mcp/rejoin/internal/respond"
 )
 
@@ -109,7 +110,7 @@ func (t *taskCall) Answer() ([]byte, *respond.Collector) {
 	if !t.unwatch() { // the client has gone
 		return nil, nil
 	}
-	task := t.startTask()
+	task := t.startTask(srv.newTask(t.call, t.principal, &t.task))
 	if task == nil {
 		if t.call.ctx.Err() == nil && srv.modernCtx.Err() == nil {
 			srv.logTasksFull()
@@ -124,10 +125,18 @@ func (t *taskCall) Answer() ([]byte, *respond.Collector) {
 }
 
 // startTask makes the task, unless the call has ended.
-func (t *taskCall) startTask() *engine.Task {
+func (t *taskCall) startTask(made newTask) *engine.Task {
+	task := t.startMade(made)
+	if task == nil {
+		made.giveUp()
+	}
+	return task
+}
+
+func (t *taskCall) startMade(made newTask) *engine.Task {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if t.call.ctx.Err() != nil {
+	if t.call.ctx.Err() != nil || made.id == "" {
 		return nil
 	}
 	cfg, srv := t.cfg, t.call.srv
@@ -135,7 +144,7 @@ func (t *taskCall) startTask() *engine.Task {
 	if cfg.MaxRuntime > 0 {
 		cfg.MaxRuntime = max(cfg.MaxRuntime-t.before, 1)
 	}
-	task := srv.tasks.Start((*taskHost)(srv), t, t.principal, cfg)
+	task := srv.tasks.StartOwned((*taskHost)(srv), t, t.principal, cfg, made.id, made.owner)
 	if task == nil {
 		return nil
 	}
@@ -246,6 +255,13 @@ var _ engine.TaskHost = (*taskHost)(nil)
 func (h *taskHost) Failure(why core.Reason) []byte {
 	f := failure(why)
 	return jsonrpc.AppendError(nil, nil, f.Code, f.Message, f.Data)
+}
+
+// Parted remembers, in a cluster, a task that is about not to be found here any more, until the directory knows.
+func (h *taskHost) Parted(t *engine.Task, forGood bool) {
+	if record, ok := t.Owner().Record.(*member.Record); ok {
+		h.node.noteEnded(record, forGood)
+	}
 }
 
 // Report logs what an operator should know.

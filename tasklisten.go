@@ -148,8 +148,13 @@ func serveListen(w http.ResponseWriter, ctx context.Context, srv *Server, id, no
 	}
 	acknowledged()
 	<-ctx.Done()
+	_, _ = w.Write(srv.listenEnd(id)) // the client may be gone
+}
+
+// listenEnd is the event that ends a subscription.
+func (srv *Server) listenEnd(id []byte) []byte {
 	result := append(srv.appendMeta([]byte(`{"resultType":"complete"`), string(id)), '}')
-	_, _ = w.Write(sse.AppendEvent(nil, nil, jsonrpc.AppendResult(nil, id, result))) // the client may be gone
+	return sse.AppendEvent(nil, nil, jsonrpc.AppendResult(nil, id, result))
 }
 
 // ackWriter adds task ids to the acknowledgement that the app's handler writes. Until that comes, it passes on whole events.

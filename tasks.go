@@ -72,25 +72,14 @@ func changeParams(body []byte, change func(params map[string]json.RawMessage) er
 
 // serveTask answers tasks/get, tasks/update and tasks/cancel (extension tasks, 2026-07-28).
 func (srv *Server) serveTask(w http.ResponseWriter, r *http.Request, m *jsonrpc.Message) *refusal {
-	switch string(m.Method) {
-	case "tasks/get", "tasks/update", "tasks/cancel":
-	default:
+	if !isAboutTask(m) {
 		return &refusal{status: http.StatusNotFound, code: CodeMethodNotFound, message: "there is no such method: " + shorten(string(m.Method))}
 	}
-	json, stream := door.Accepted(r.Header["Accept"])
-	if !json && !stream {
-		return &refuseAccept
+	if f := srv.checkTaskRequest(r, m); f != nil {
+		return f
 	}
-	if e := checkModernMeta(srv, r.Header, m); e != nil {
-		return refusalFrom(e)
-	}
-	if !declaresTasks(m) {
-		return refuseUndeclared(string(m.Method))
-	}
-	answers, ok := inputResponses(m)
-	if !ok {
-		return &refusal{status: http.StatusBadRequest, code: CodeInvalidParams, message: "params needs inputResponses, an object"}
-	}
+	json, _ := door.Accepted(r.Header["Accept"])
+	answers, _ := inputResponses(m)
 	raw, _ := jsonrpc.Field(m.Params, "taskId")
 	id, _ := jsonrpc.Unquote(raw)
 	task := srv.tasks.Find(id, srv.principal(r))

@@ -26,6 +26,7 @@ type Task struct {
 	response  []byte                       // of the call, where the store does not have it; nil: the store has it, or there is none
 	watchers  map[*TaskWatcher]struct{}
 	dropped   bool
+	owned     *ownedTask // nil: outside a cluster
 }
 
 // TaskHost is what a task needs of the server around it.
@@ -34,6 +35,9 @@ type TaskHost interface {
 	Failure(why core.Reason) []byte
 	// Report tells what an operator should know. It is called without a lock, from any goroutine.
 	Report(e Event)
+	// Parted says, in a cluster, that the task is about not to be found in this process any more: forGood, or because others may take it over. It
+	// is called without a lock, from any goroutine.
+	Parted(t *Task, forGood bool)
 }
 
 // TaskCall is the call behind a task, which the task lets go when it ends. Its methods are called without a lock, from any goroutine.
@@ -77,6 +81,7 @@ type taskPass struct {
 	why     core.Reason     // no answer comes
 	drop    bool
 	stored  bool // and the store has been given a response
+	settle  bool // the store is to be given the end
 }
 
 // taken is a question whose answer has come.
@@ -97,12 +102,15 @@ func (t *Task) do(in core.TaskIn) {
 // step feeds the machine. results are those of a TaskAnswer, by key. Under the lock.
 func (t *Task) step(in *core.TaskIn, results map[string][]byte, p *taskPass) {
 	now := time.Now()
-	before := t.standing()
+	before, ended := t.standing(), t.m.Status().Final()
 	p.call = t.call
 	var scratch [4]core.TaskOut // not kept: most tasks do nothing for most of the time
 	outs := t.m.Step(now, in, scratch[:0])
 	for i := range outs {
 		t.obey(&outs[i], results, p)
+	}
+	if t.owned != nil && t.m.Status().Final() && !ended {
+		t.owned.settled, p.settle = make(chan struct{}), true
 	}
 	t.tasks.count(before, t.standing())
 	if t.m.Status().Final() {
@@ -170,6 +178,9 @@ func (t *Task) obey(o *core.TaskOut, results map[string][]byte, p *taskPass) {
 		t.orphan(o.Reason, p)
 	case core.FailTask:
 		t.response = t.host.Failure(o.Reason)
+		if t.owned != nil { // also where a result was lost
+			t.owned.stored, p.settle = false, true
+		}
 	case core.DropTask:
 		t.dropped, p.drop, p.stored = true, true, t.log != nil
 		t.watchers, t.log, t.response = nil, nil, nil
@@ -181,7 +192,7 @@ func (t *Task) obey(o *core.TaskOut, results map[string][]byte, p *taskPass) {
 
 // finish does what a step has left. Without the lock.
 func (t *Task) finish(p *taskPass) {
-	if p.cancel != core.NoReason {
+	if p.cancel != core.NoReason && p.call != nil {
 		p.call.Cancel(p.cancel)
 	}
 	for _, a := range p.taken {
@@ -193,10 +204,16 @@ func (t *Task) finish(p *taskPass) {
 	for _, answers := range p.resume {
 		p.call.Resume(answers)
 	}
-	if p.drop {
+	switch {
+	case p.drop && t.owned != nil:
+		t.part()
+		t.tasks.remove(t)
+	case p.settle:
+		t.tasks.engine.aside(t.settle)
+	case p.drop:
 		t.tasks.remove(t)
 	}
-	if p.stored {
+	if p.stored && t.owned == nil {
 		t.tasks.engine.aside(t.dropLog)
 	}
 }
@@ -257,6 +274,10 @@ func (t *Task) Answer(results map[string][]byte) {
 // End is the response of the call: a result if status is core.TaskCompleted, an error if it is core.TaskFailed. message is shown if it is not
 // empty. It returns when the response can be read.
 func (t *Task) End(status core.TaskStatus, message string, response []byte) {
+	if t.owned != nil {
+		t.endOwned(status, message, response)
+		return
+	}
 	if t.Final() {
 		return
 	}
@@ -294,13 +315,22 @@ func (t *Task) orphan(why core.Reason, p *taskPass) {
 // Cancel is the client's cancellation.
 func (t *Task) Cancel() { t.do(core.TaskIn{Op: core.TaskCancel}) }
 
-// Stop ends the task, because the server ends.
-func (t *Task) Stop() { t.do(core.TaskIn{Op: core.TaskStop}) }
+// Stop ends the task, because the server ends. In a cluster other processes may take it over then.
+func (t *Task) Stop() {
+	if t.owned != nil {
+		t.mu.Lock()
+		t.owned.stopping = true
+		t.mu.Unlock()
+		defer t.HandOver() // if it has ended before
+	}
+	t.do(core.TaskIn{Op: core.TaskStop})
+}
 
 // View is what the client sees now, which has asked. core.Unknown: the task is not kept any more. core.StoreFailed: the store failed to return
 // the response; it may do so later.
 func (t *Task) View() (v TaskView, why core.Reason) {
 	t.do(core.TaskIn{Op: core.TaskSeen})
+	t.awaitSettled()
 	for {
 		v, log, ok := t.look()
 		switch {
@@ -325,10 +355,14 @@ func (t *Task) View() (v TaskView, why core.Reason) {
 func (t *Task) look() (v TaskView, log eventstore.Log, ok bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
+	v = TaskView{TaskInfo: t.m.Info(time.Now()), ID: t.id, Response: t.response}
 	if t.dropped {
 		return v, nil, false
 	}
-	v = TaskView{TaskInfo: t.m.Info(time.Now()), ID: t.id, Response: t.response}
+	if t.hides() {
+		v.Status, v.Response = core.TaskWorking, nil
+		return v, nil, true
+	}
 	for _, waiting := range v.Waiting {
 		v.Questions = append(v.Questions, *t.questions[waiting.Key])
 	}
@@ -366,7 +400,7 @@ func (t *Task) standing() standing {
 		return standingNone
 	case !t.m.Status().Final():
 		return standingRunning
-	case !t.m.Fetched():
+	case !t.m.Fetched() && (t.owned == nil || !t.owned.stored): // else another process can serve it
 		return standingUnfetched
 	}
 	return standingNone

@@ -72,6 +72,8 @@ func (c *testCall) Report(e Event) {
 	}
 }
 
+func (*testCall) Parted(*Task, bool) {}
+
 // asks are questions that the call goes on by itself with; it writes down the answers.
 func (c *testCall) asks(keys ...string) (qs []*TaskQuestion) {
 	for _, key := range keys {

@@ -39,25 +39,62 @@ func (e *Engine) NewTasks(limit, share int) *Tasks {
 // Start makes a task. Nil: there are as many as there may be, or Stop was called. The task can be found at once; the client is to be told of
 // it, or Discard called.
 func (ts *Tasks) Start(host TaskHost, call TaskCall, principal string, cfg core.TaskConfig) *Task {
-	t := &Task{tasks: ts, host: host, call: call, id: ts.engine.cfg.Node + "." + rand.Text(), principal: principal, m: core.NewTask(cfg, time.Now())}
-	if !ts.add(t) {
+	return ts.StartOwned(host, call, principal, cfg, ts.NewID(), nil)
+}
+
+// NewID returns an id for a task. It contains the name of the process, and cannot be guessed.
+func (ts *Tasks) NewID() string { return ts.engine.cfg.Node + "." + rand.Text() }
+
+// StartOwned is Start in a cluster: the directory has the task already. owner may be nil.
+func (ts *Tasks) StartOwned(host TaskHost, call TaskCall, principal string, cfg core.TaskConfig, id string, owner *Owner) *Task {
+	t := &Task{tasks: ts, host: host, call: call, id: id, principal: principal, m: core.NewTask(cfg, time.Now())}
+	if owner != nil {
+		t.owned = &ownedTask{owner: owner}
+	}
+	if !ts.add(t, ts.max) {
 		return nil
 	}
 	t.tick() // sets the timer
 	return t
 }
 
+// HasRoom reports whether there is room for a task of the principal.
+func (ts *Tasks) HasRoom(principal string) bool {
+	ts.mu.RLock()
+	defer ts.mu.RUnlock()
+	return ts.hasRoom(principal, ts.max)
+}
+
+func (ts *Tasks) hasRoom(principal string, limit int) bool {
+	return !ts.stopped && (limit <= 0 || len(ts.byID) < limit) && (ts.share <= 0 || ts.held[principal] < ts.share)
+}
+
 // add reports whether there is room for the task.
-func (ts *Tasks) add(t *Task) bool {
+func (ts *Tasks) add(t *Task, limit int) bool {
 	ts.mu.Lock()
 	defer ts.mu.Unlock()
-	if ts.stopped || ts.max > 0 && len(ts.byID) >= ts.max || ts.share > 0 && ts.held[t.principal] >= ts.share {
+	if !ts.hasRoom(t.principal, limit) || ts.byID[t.id] != nil {
 		return false
 	}
 	ts.byID[t.id] = t
 	ts.held[t.principal]++
-	ts.count(standingNone, standingRunning) // before Stop can see it
+	ts.count(standingNone, t.standing()) // before Stop can see it
 	return true
+}
+
+// All returns the tasks that are kept.
+func (ts *Tasks) All() []*Task {
+	ts.mu.RLock()
+	defer ts.mu.RUnlock()
+	return ts.all()
+}
+
+func (ts *Tasks) all() []*Task {
+	all := make([]*Task, 0, len(ts.byID))
+	for _, t := range ts.byID {
+		all = append(all, t)
+	}
+	return all
 }
 
 // Find returns the task with that id if it belongs to the principal, else nil.
@@ -71,6 +108,13 @@ func (ts *Tasks) Find(id, principal string) *Task {
 	return t
 }
 
+// Has reports whether there is a task with that id, whoever it belongs to.
+func (ts *Tasks) Has(id string) bool {
+	ts.mu.RLock()
+	defer ts.mu.RUnlock()
+	return ts.byID[id] != nil
+}
+
 // Count returns how many tasks run, how many have ended with something that was not fetched, and how many are kept altogether.
 func (ts *Tasks) Count() (running, unfetched, kept int) {
 	ts.mu.RLock()
@@ -79,14 +123,11 @@ func (ts *Tasks) Count() (running, unfetched, kept int) {
 	return int(sum / int64(standingRunning)), int(sum % int64(standingRunning)), len(ts.byID)
 }
 
-// Stop ends all tasks, because the server ends, and lets none start. What has ended can still be fetched.
+// Stop ends all tasks, because the server ends, and lets none start. What has ended can still be fetched; in a cluster from another process.
 func (ts *Tasks) Stop() {
 	ts.mu.Lock()
 	ts.stopped = true
-	all := make([]*Task, 0, len(ts.byID))
-	for _, t := range ts.byID {
-		all = append(all, t)
-	}
+	all := ts.all()
 	ts.mu.Unlock()
 	for _, t := range all {
 		t.Stop()

@@ -13,8 +13,13 @@ import (
 
 // key names the log of a task. Its name is the id, which no session has.
 func (t *Task) key() eventstore.Key {
-	return eventstore.Key{Session: t.id, Stream: "task", Principal: t.principal}
+	if t.owned != nil { // the engine must not learn who the task belongs to
+		return eventstore.Key{Session: t.owned.owner.Key, Stream: taskStream, Fence: t.owned.owner.Fence}
+	}
+	return eventstore.Key{Session: t.id, Stream: taskStream, Principal: t.principal}
 }
+
+const taskStream = "task"
 
 // logOf asks the store for the log; nil: it has panicked.
 func (t *Task) logOf() (log eventstore.Log) {
@@ -40,6 +45,9 @@ func (t *Task) record(response []byte) (log eventstore.Log, kept bool) {
 
 // load returns the response, or why the store will never return it, or an error if it may do so later.
 func (t *Task) load(log eventstore.Log) (response []byte, lost core.Reason, err error) {
+	if t.owned != nil {
+		return t.loadOwned()
+	}
 	ctx, cancel := t.tasks.engine.deadline()
 	defer cancel()
 	defer t.recovered("eventstore.Log.Read", func() { err = errStorePanic })
@@ -60,6 +68,11 @@ func (t *Task) load(log eventstore.Log) (response []byte, lost core.Reason, err 
 // mark tells the store that the response may go when it needs room.
 func (t *Task) mark(log eventstore.Log) {
 	defer t.recovered("eventstore.Log.Mark", func() {})
+	if t.owned != nil {
+		t.tail().Mark(eventstore.Mark{Written: 2, Acked: 2})
+		log.Mark(eventstore.Mark{Written: 2})
+		return
+	}
 	log.Mark(eventstore.Mark{Written: 1})
 }
 

@@ -26,6 +26,8 @@ type Stream struct {
 	Out *respond.Writer
 	// CanPoll says that the client comes back for a stream that ended early, if it has an event id.
 	CanPoll bool
+	// MayGo says that the stream may be ended between two events by Forwarder.LetGo although its client has no event id: it asks again by itself.
+	MayGo bool
 	// MayEnd says that the stream is ended, between two events, when this process ends (Forwarder.End): nothing that its client waits for is lost.
 	MayEnd bool
 	// Seen gets what is written to a client that could not come back for the rest: it has no event id yet, or cannot poll. Nil: it is not needed.
@@ -43,7 +45,7 @@ func (a *Answer) Pass(s *Stream) (End, error) {
 	defer b.release()
 	inside := false // the client has a part of an event
 	for first := true; ; {
-		full, err := b.read(a, !inside && s.Primed && s.CanPoll, !inside && s.MayEnd)
+		full, err := b.read(a, !inside && (s.MayGo || s.Primed && s.CanPoll), !inside && s.MayEnd)
 		whole := b.whole(inside)
 		switch {
 		case whole > 0:

@@ -40,7 +40,7 @@ func begin(t *testing.T, cfg rejoin.Config) *world {
 	if cfg.Policy.TaskAfter == 0 {
 		cfg.Policy.TaskAfter = time.Second
 	}
-	return &world{Client: rejointest.New(t, app, rejointest.Config{Server: cfg}), t: t, next: next, caps: answering}
+	return &world{Client: kit.New(t, app, rejointest.Config{Server: cfg}), t: t, next: next, caps: answering}
 }
 
 // request is a modern request. params are its members beside _meta, beginning with a comma.

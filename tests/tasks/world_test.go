@@ -28,7 +28,7 @@ func beginWith(t *testing.T, app rejoin.App, cfg rejointest.Config) *world {
 	if cfg.Server.Policy.TaskAfter == 0 {
 		cfg.Server.Policy.TaskAfter = time.Second
 	}
-	return &world{Client: rejointest.New(t, app, cfg), t: t, caps: answering}
+	return &world{Client: kit.New(t, app, cfg), t: t, caps: answering}
 }
 
 // rawCall is a request that a raw handler answers.
