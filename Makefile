@@ -74,7 +74,7 @@ bench: ## measure it beside the SDKs' own handlers, for 8 minutes, and write doc
 	cp bin/results.json docs/performance/results.json
 
 .PHONY: proxy
-proxy: ## test behind a real nginx (needs nginx)
+proxy: ## test behind a real nginx and a real HAProxy (needs both)
 	go test -tags nginx -count=1 ./field/proxy
 
 .PHONY: soak

@@ -6,6 +6,7 @@ import (
 	"context"
 	"encoding/json"
 	"log/slog"
+	"net/http"
 	"slices"
 	"sync"
 	"testing"
@@ -17,15 +18,21 @@ import (
 	"github.com/rejoin-mcp/rejoin/client"
 )
 
-// user is a client that is connected through nginx.
+// entrance is where clients connect.
+type entrance interface {
+	url() string
+	client() *http.Client
+}
+
+// user is a client that is connected through a proxy.
 type user interface {
 	// call calls the tool and returns the text of its result. heard gets the messages of its progress.
 	call(ctx context.Context, heard func(message string)) (string, error)
 }
 
 // users are the kinds of client. told gets log messages that come outside of calls.
-var users = map[string]func(t *testing.T, n *nginx, told func(message string)) user{
-	"package client": func(t *testing.T, n *nginx, told func(string)) user { return connect(t, n, told) },
+var users = map[string]func(t *testing.T, n entrance, told func(message string)) user{
+	"package client": func(t *testing.T, n entrance, told func(string)) user { return connect(t, n, told) },
 	"go-sdk":         connectGoSDK(""),
 }
 
@@ -36,16 +43,16 @@ type packageClient struct {
 }
 
 // connect connects in the legacy era, whose streams most tests are about.
-func connect(t *testing.T, n *nginx, told func(string)) packageClient {
+func connect(t *testing.T, n entrance, told func(string)) packageClient {
 	t.Helper()
 	return connectIn(t, n, client.EraLegacy, told)
 }
 
-func connectIn(t *testing.T, n *nginx, era client.Era, told func(string)) packageClient {
+func connectIn(t *testing.T, n entrance, era client.Era, told func(string)) packageClient {
 	t.Helper()
 	wire := &record{changed: make(chan struct{})}
 	cfg := client.Config{
-		HTTP: n.Client, Era: era, Trace: wire.add, Backoff: 20 * time.Millisecond, Attempts: 1000, Logger: slog.New(slog.DiscardHandler),
+		HTTP: n.client(), Era: era, Trace: wire.add, Backoff: 20 * time.Millisecond, Attempts: 1000, Logger: slog.New(slog.DiscardHandler),
 	}
 	if told != nil {
 		cfg.OnNotification = func(_ string, params json.RawMessage) {
@@ -54,9 +61,9 @@ func connectIn(t *testing.T, n *nginx, era client.Era, told func(string)) packag
 			told(p.Data)
 		}
 	}
-	s, err := client.Connect(deadline(t), n.URL, cfg)
+	s, err := client.Connect(deadline(t), n.url(), cfg)
 	require.NoError(t, err)
-	t.Cleanup(func() { require.NoError(t, s.Close(context.WithoutCancel(t.Context()))) })
+	t.Cleanup(func() { requireClosed(t, s.Close(context.WithoutCancel(t.Context()))) })
 	return packageClient{s, wire}
 }
 
@@ -79,6 +86,13 @@ func (u packageClient) call(ctx context.Context, heard func(string)) (string, er
 	return result.Content[0].Text, nil
 }
 
+// requireClosed requires that a session was closed without an error, but not after a test that has failed for another reason.
+func requireClosed(t *testing.T, err error) {
+	if !t.Failed() {
+		require.NoError(t, err)
+	}
+}
+
 // goSDKClient is a session of the official Go client.
 type goSDKClient struct {
 	*mcp.ClientSession
@@ -86,11 +100,11 @@ type goSDKClient struct {
 }
 
 // connectGoSDK connects with a version; "": the newest, if the server does not direct the client to another.
-func connectGoSDK(version string) func(t *testing.T, n *nginx, told func(string)) user {
-	return func(t *testing.T, n *nginx, told func(string)) user { return enterGoSDK(t, n, version, told) }
+func connectGoSDK(version string) func(t *testing.T, n entrance, told func(string)) user {
+	return func(t *testing.T, n entrance, told func(string)) user { return enterGoSDK(t, n, version, told) }
 }
 
-func enterGoSDK(t *testing.T, n *nginx, version string, told func(string)) user {
+func enterGoSDK(t *testing.T, n entrance, version string, told func(string)) user {
 	t.Helper()
 	heard := &messageTarget{}
 	c := mcp.NewClient(&mcp.Implementation{Name: "test", Version: "1"}, &mcp.ClientOptions{
@@ -101,10 +115,10 @@ func enterGoSDK(t *testing.T, n *nginx, version string, told func(string)) user 
 			}
 		},
 	})
-	transport := &mcp.StreamableClientTransport{Endpoint: n.URL, HTTPClient: n.Client}
+	transport := &mcp.StreamableClientTransport{Endpoint: n.url(), HTTPClient: n.client()}
 	s, err := c.Connect(deadline(t), transport, &mcp.ClientSessionOptions{ProtocolVersion: version})
 	require.NoError(t, err)
-	t.Cleanup(func() { require.NoError(t, s.Close()) })
+	t.Cleanup(func() { requireClosed(t, s.Close()) })
 	return goSDKClient{s, heard}
 }
 

@@ -18,19 +18,19 @@ import (
 )
 
 // modernUsers are the kinds of client of the modern era. Both take tasks.
-var modernUsers = map[string]func(t *testing.T, n *nginx, told func(string)) user{
+var modernUsers = map[string]func(t *testing.T, n entrance, told func(string)) user{
 	"2026-07-28, by hand": enterModern,
-	"2026-07-28, package client": func(t *testing.T, n *nginx, told func(string)) user {
+	"2026-07-28, package client": func(t *testing.T, n entrance, told func(string)) user {
 		return connectIn(t, n, client.EraModern, told)
 	},
 }
 
 // clients are the users of both eras. go-sdk's client prefers the modern era. It has no tasks there, so the server directs it to the older one.
 // Package client, if it is not told which era to use, chooses the modern one because the server has tasks.
-func clients() map[string]func(*testing.T, *nginx, func(string)) user {
+func clients() map[string]func(*testing.T, entrance, func(string)) user {
 	all := maps.Clone(users)
 	maps.Copy(all, modernUsers)
-	all["2026-07-28, chosen by package client"] = func(t *testing.T, n *nginx, told func(string)) user {
+	all["2026-07-28, chosen by package client"] = func(t *testing.T, n entrance, told func(string)) user {
 		return connectIn(t, n, client.EraAuto, told)
 	}
 	return all
@@ -77,7 +77,7 @@ func TestOneSettingForBothEras(t *testing.T) {
 // callOnce calls the slow tool through nginx, and requires that a call that ends well tells all. It returns what the server has counted, and how
 // many answers nginx has cut.
 func callOnce(
-	t *testing.T, newApp func(work) rejoin.App, f front, enter func(*testing.T, *nginx, func(string)) user,
+	t *testing.T, newApp func(work) rejoin.App, f front, enter func(*testing.T, entrance, func(string)) user,
 ) (stats rejoin.Stats, cuts int, err error) {
 	srv, address := serve(t, newApp(slow), rejoin.Config{Policy: rejoin.Policy{CloseAfter: 1200 * time.Millisecond}})
 	n := run(t, address, f, settings{})
@@ -128,7 +128,7 @@ func TestBehindTheSDKsOwnHandlersTheCallIsLost(t *testing.T) {
 }
 
 // requireLost requires that the call fails because nginx cuts its answer.
-func requireLost(t *testing.T, n *nginx, enter func(*testing.T, *nginx, func(string)) user) {
+func requireLost(t *testing.T, n *nginx, enter func(*testing.T, entrance, func(string)) user) {
 	t.Helper()
 	got, err := enter(t, n, nil).call(deadline(t), func(string) {})
 	require.Error(t, err, got)

@@ -18,9 +18,9 @@ import (
 )
 
 // message is a request as a client without an SDK sends it.
-func message(t *testing.T, n *nginx, method, session, body string) *http.Request {
+func message(t *testing.T, n entrance, method, session, body string) *http.Request {
 	t.Helper()
-	r, err := http.NewRequestWithContext(deadline(t), method, n.URL, strings.NewReader(body))
+	r, err := http.NewRequestWithContext(deadline(t), method, n.url(), strings.NewReader(body))
 	require.NoError(t, err)
 	r.Header.Set("Accept", "text/event-stream")
 	if method == http.MethodPost {
@@ -33,14 +33,14 @@ func message(t *testing.T, n *nginx, method, session, body string) *http.Request
 	return r
 }
 
-func post(t *testing.T, n *nginx, session, body string) *http.Response {
+func post(t *testing.T, n entrance, session, body string) *http.Response {
 	t.Helper()
 	return do(t, n, message(t, n, http.MethodPost, session, body))
 }
 
-func do(t *testing.T, n *nginx, r *http.Request) *http.Response {
+func do(t *testing.T, n entrance, r *http.Request) *http.Response {
 	t.Helper()
-	answer, err := n.Client.Do(r)
+	answer, err := n.client().Do(r)
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = answer.Body.Close() })
 	return answer
@@ -55,7 +55,7 @@ const (
 )
 
 // open opens a session.
-func open(t *testing.T, n *nginx) (session string) {
+func open(t *testing.T, n entrance) (session string) {
 	t.Helper()
 	answer := post(t, n, "", hello)
 	require.Equal(t, http.StatusOK, answer.StatusCode)

@@ -60,7 +60,7 @@ func TestACallOfTenSecondsBehindALimitOfTwo(t *testing.T) {
 
 // callSlow calls the slow tool through nginx, and returns what the server counted and how many cuts nginx logged.
 func callSlow(
-	t *testing.T, newApp func(work) rejoin.App, policy rejoin.Policy, f front, enter func(*testing.T, *nginx, func(string)) user,
+	t *testing.T, newApp func(work) rejoin.App, policy rejoin.Policy, f front, enter func(*testing.T, entrance, func(string)) user,
 ) (stats rejoin.Stats, cuts int) {
 	srv, address := serve(t, newApp(slow), rejoin.Config{Policy: policy})
 	n := run(t, address, f, settings{})

@@ -15,11 +15,11 @@ import (
 
 // modernClient is a client of version 2026-07-28 that takes tasks. It has no session and sends nothing but what it must.
 type modernClient struct {
-	n    *nginx
+	n    entrance
 	last int // id
 }
 
-func enterModern(_ *testing.T, n *nginx, _ func(string)) user { return &modernClient{n: n} }
+func enterModern(_ *testing.T, n entrance, _ func(string)) user { return &modernClient{n: n} }
 
 // task is a result: of a call, or of a request about a task.
 type task struct {
@@ -66,7 +66,7 @@ func (u *modernClient) send(ctx context.Context, method, name, params string) (r
 	body := fmt.Sprintf(`{"jsonrpc":"2.0","id":%d,"method":%q,"params":{%s,"_meta":{"progressToken":"t",`+
 		`"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientInfo":{"name":"test","version":"1"},`+
 		`"io.modelcontextprotocol/clientCapabilities":{"extensions":{"io.modelcontextprotocol/tasks":{}}}}}}`, u.last, method, params)
-	r, err := http.NewRequestWithContext(ctx, http.MethodPost, u.n.URL, strings.NewReader(body))
+	r, err := http.NewRequestWithContext(ctx, http.MethodPost, u.n.url(), strings.NewReader(body))
 	if err != nil {
 		return result, err
 	}
@@ -76,7 +76,7 @@ func (u *modernClient) send(ctx context.Context, method, name, params string) (r
 	} {
 		r.Header.Set(name, value)
 	}
-	answer, err := u.n.Client.Do(r)
+	answer, err := u.n.client().Do(r)
 	if err != nil {
 		return result, err
 	}

@@ -179,6 +179,9 @@ func (n *nginx) certify(t *testing.T) *x509.CertPool {
 	return pool
 }
 
+func (n *nginx) url() string          { return n.URL }
+func (n *nginx) client() *http.Client { return n.Client }
+
 // address is where it listens.
 func (n *nginx) address() string {
 	_, rest, _ := strings.Cut(n.URL, "://")

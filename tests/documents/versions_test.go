@@ -123,7 +123,7 @@ func versionFiles(t *testing.T) map[string]string {
 		require.NoError(t, err)
 		files[path] = string(text)
 	}
-	for _, path := range []string{"core/version.go", "conformance/package.json", "docs/proxies.md"} {
+	for _, path := range []string{"core/version.go", "conformance/package.json", "docs/proxies.md", "docs/replicas.md"} {
 		read(path)
 	}
 	for _, path := range filesEndingIn(t, ".mod") {
