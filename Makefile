@@ -54,6 +54,7 @@ conformance: clients-quick ## run the MCP conformance suite against package clie
 	PROCESSES=2 conformance/run fixture $(REVISIONS) $(TWO_ROUTERS)
 	PROCESSES=2 conformance/run gosdkfixture $(SESSIONS) $(TWO_ROUTERS)
 	PROCESSES=2 conformance/run mcpgofixture $(SESSIONS) $(TWO_ROUTERS)
+	PROCESSES=2 conformance/run fixture tasks $(firstword $(TWO_ROUTERS))
 
 # The clients of docs/clients.md wait more than they work, so more of them run than there are cores.
 .PHONY: clients clients-quick clients-table
@@ -93,7 +94,7 @@ nightly: ## race tests and the conformance suite five times over, ends that cros
 	TIMES=5 SCORE=yes conformance/run fixture $(REVISIONS)
 	TIMES=5 SCORE=yes conformance/run gosdkfixture $(REVISIONS)
 	TIMES=5 SCORE=yes conformance/run mcpgofixture $(REVISIONS)
-	TIMES=5 PROCESSES=2 conformance/run fixture $(REVISIONS) $(ROUTER)
+	TIMES=5 PROCESSES=2 conformance/run fixture $(REVISIONS),tasks $(ROUTER)
 	TIMES=5 conformance/run fixture tasks $(ROUTER)
 	TIMES=5 conformance/run gosdkfixture tasks $(ROUTER)
 	TIMES=5 conformance/run mcpgofixture tasks $(ROUTER)

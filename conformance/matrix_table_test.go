@@ -19,7 +19,7 @@ const clientsIntro = `# Clients
 This page lists what widely used clients do behind rejoin, and what rejoin's own [package client](client.md) does. ` + "`make clients-table`" + ` writes it:
 it runs each client against servers with ` + "`NewApp`, `bridge/gosdk` and `bridge/mcpgo`, with `EraLegacy` and `EraBoth`. `make clients`" + ` runs
 them again and compares. It also runs them behind two processes of a [cluster](many-machines.md) that get the requests in turn, without stickiness:
-there they do the same. Only calls that become tasks are left out of that.
+there they do the same.
 
 The server may *disconnect* a client: it ends a stream early, after it has told the client when to reconnect (SEP-1699). The client *polls* if it
 then asks for the stream of its call again. A client that never does this waits for its own time-out, if it has one. *Kept* means that the server

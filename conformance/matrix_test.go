@@ -99,7 +99,7 @@ func requireDocumented(t *testing.T, met []customer, a, one album) {
 }
 
 // meetAll runs clients, several at once, and puts the sights into the album. If one is not nil, it is the album of one process, and the clients meet
-// two. There only the process that has a task answers for it, so what has to do with tasks is then taken from that album.
+// two.
 func meetAll(t *testing.T, name string, clients []customer, a, one album) {
 	t.Helper()
 	var mu sync.Mutex
@@ -110,7 +110,7 @@ func meetAll(t *testing.T, name string, clients []customer, a, one album) {
 				for _, what := range scenariosOf(c, in) {
 					v := view{c.name, in.String(), what.name}
 					if one != nil {
-						if in.processes = 2; one[v].tasks > 0 || what.ofTasks || *few && !in.isOfFew() {
+						if in.processes = 2; *few && !in.isOfFew() {
 							a[v] = one[v]
 							continue
 						}
