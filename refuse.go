@@ -135,6 +135,7 @@ var (
 	}
 	refuseFull = refusal{
 		status: http.StatusServiceUnavailable, code: codeServer, message: "too many sessions (Config.MaxSessions); try again later", retry: true,
+		hold: true, // a session of a dead owner that there is no room for
 	}
 	refuseUnreturned = refusal{
 		status: http.StatusServiceUnavailable, code: codeServer, retry: true,

@@ -177,6 +177,8 @@ func TestMaxSessionsAndAdoptions(t *testing.T) {
 		}
 		require.EqualValues(t, 6, w.processes[1].Stats().Sessions)
 		require.Equal(t, later, w.ping(t, 1, lost[3]), "half as many again, and no more")
+		get := w.ask(t, 1, http.MethodGet, lost[3], "", "Mcp-Protocol-Version", kit.Polling)
+		require.Regexp(t, `^200 sse strange\(none\.0\.[0-9a-z]+\) retry ended$`, get.Summary(), "clients give a stream up at an error")
 		_, refused := kit.Open(t, w.processes[1].Server)
 		require.Equal(t, later, refused)
 		for _, id := range append(own, lost[:3]...) {
