@@ -129,6 +129,9 @@ func (p *peer) watch() {
 		if over = p.unwatched(); over {
 			return
 		}
+		if p.f.cfg.Gone(p.owner) { // though it may answer: others adopt its sessions
+			p.leave()
+		}
 		if p.silentFor() < looks*part {
 			continue
 		}
@@ -148,6 +151,15 @@ func (p *peer) watch() {
 			if a.waitsSince(int64(part)) {
 				a.cancel(ErrSilent)
 			}
+		}
+	}
+}
+
+// leave ends the streams whose clients can come back or miss nothing: what happens from now on does not come through the owner.
+func (p *peer) leave() {
+	for _, a := range p.all() {
+		if a.mayGo.Load() || a.mayEnd.Load() {
+			a.cancel(ErrSilent)
 		}
 	}
 }
