@@ -114,8 +114,8 @@ func (n *node) hasEnded(key string) bool {
 	return n.ended[key]
 }
 
-// take takes a session from its last owner and opens it here.
-func (n *node) take(r *http.Request, id string, record *cluster.Record, about *aboutSession) (*Session, *refusal) {
+// take takes the session of a user from its last owner and opens it here.
+func (n *node) take(r *http.Request, id, principal string, record *cluster.Record, about *aboutSession) (*Session, *refusal) {
 	record, streams, from, term, f := n.adopt(r, record, n.ttl)
 	if f != nil {
 		return nil, f
@@ -127,7 +127,7 @@ func (n *node) take(r *http.Request, id string, record *cluster.Record, about *a
 		s.state.Store(&state)
 	}
 	adopted := engine.Adopted{
-		Identity: engine.Identity{ID: id, Principal: n.srv.principal(r), Created: about.Created, Owner: s.owner()}, Version: about.Version, Polls: about.Polls,
+		Identity: engine.Identity{ID: id, Principal: principal, Created: about.Created, Owner: s.owner()}, Version: about.Version, Polls: about.Polls,
 	}
 	adopted.Streams = adoptedStreams(streams)
 	s.engine.Adopt(n.srv.engine, (*host)(s), &adopted)
@@ -148,7 +148,7 @@ func (n *node) take(r *http.Request, id string, record *cluster.Record, about *a
 // adopt makes this process the owner in the directory. It returns the record and the logs as they are then, the fence before, and the term in which it
 // has asked.
 func (n *node) adopt(r *http.Request, of *cluster.Record, ttl time.Duration) (record *cluster.Record, streams []cluster.Stream, from eventstore.Fence, term uint64, f *refusal) {
-	ctx, cancel := n.deadline(context.WithoutCancel(r.Context()))
+	ctx, cancel := n.deadline(r.Context())
 	defer cancel()
 	term, from = n.member.Term(), of.Fence
 	err := member.Safely(func() (err error) {
@@ -171,16 +171,15 @@ func adoptedStreams(streams []cluster.Stream) (out []engine.AdoptedStream) {
 	return out
 }
 
-// openAdopted calls App.Open, for at most adoptionTime. The request that it gives to the app is a copy, because App.Open may be slower than that.
+// openAdopted calls App.Open, for at most adoptionTime. App.Open may be slower than that, so nothing may be done to r afterwards.
 func (n *node) openAdopted(r *http.Request, s *Session, state []byte) (AppSession, error) {
 	type result struct {
 		app AppSession
 		err error
 	}
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(r.Context()), adoptionTime)
+	ctx, cancel := context.WithTimeout(r.Context(), adoptionTime)
 	defer cancel()
-	r = r.Clone(ctx)
-	r.Body = http.NoBody
+	r = r.WithContext(ctx)
 	opened := make(chan result, 1)
 	go func() {
 		returned := result{err: errGoexit}

@@ -70,7 +70,10 @@ type forwarding struct {
 // what the request asks for.
 func (srv *Server) forward(w http.ResponseWriter, r *http.Request, in *incoming) outcome {
 	defer srv.forwardingOver()
-	x := forwarding{srv: srv, r: r, out: respond.New(w, srv.cfg.WriteTimeout), began: time.Now()}
+	x := forwarding{srv: srv, r: r, out: respond.New(w, srv.cfg.WriteTimeout), began: in.waits}
+	if x.began.IsZero() {
+		x.began = time.Now()
+	}
 	x.out.Stay()
 	q := hop.Request{Request: r, Sent: in.body, NoFlush: !x.out.CanFlush(), Left: srv.timeLeft(r, &x.out)}
 	if q.NoFlush && in.mode != ModeJSON && (in.kind == kindGet || in.kind == kindRequest) {
@@ -94,7 +97,7 @@ func (srv *Server) forward(w http.ResponseWriter, r *http.Request, in *incoming)
 		case !x.again(in, err):
 			return outcome{refusal: x.fail(in, err), id: in.id}
 		}
-		next := &incoming{}
+		next := &incoming{waits: x.began}
 		r = reread(r, in)
 		switch f := srv.read(w, r, next); {
 		case f != nil:

@@ -59,6 +59,7 @@ type search struct {
 	here      bool       // it was adopted, or found here meanwhile
 	place     *hop.Place // another process owns it
 	refusal   *refusal   // why there is neither
+	by        string     // the user whose request has begun it
 	principal string     // the hash in the record; "": none was found
 	again     bool       // it was begun by another user's request, which adopts nothing
 }
@@ -104,23 +105,28 @@ func (n *node) locate(r *http.Request, in *incoming, id string, what *sought) *r
 			n.srv.stats.away.Add(1)
 			return &refuseAway
 		}
+		principal := n.srv.principal(r) // before the search begins, because it is code of the user
 		found, mine := n.beginSearch(key)
 		switch {
 		case found == nil:
 			n.srv.stats.unsearched.Add(1)
 			return &refuseUnsearched
-		case mine:
-			n.search(r, id, key, found, what)
-		case !n.await(r, found):
+		case mine: // in a goroutine of its own: App.Open may take longer than this request waits, and others wait too
+			found.by = principal
+			like := r.Clone(context.WithoutCancel(r.Context()))
+			like.Body = http.NoBody
+			go n.search(like, id, key, found, what)
+		}
+		if !n.await(r, in, found) {
 			return &refuseAway
 		}
 		switch {
+		case !mine && found.principal != "" && !isHashOf(found.principal, id, principal):
+			return what.unknown
 		case !mine && (found.again || found.here): // then it is here
 		case found.here:
 			in.session = found.session
 			return nil
-		case !mine && found.principal != "" && !n.isPrincipal(r, id, found.principal):
-			return what.unknown
 		case found.place != nil && in.forwarded:
 			return &refuseMisdirected
 		case found.place != nil:
@@ -147,9 +153,12 @@ func (n *node) beginSearch(key string) (found *search, mine bool) {
 	return found, true
 }
 
-// await waits for a search that another request has begun. No request waits for longer than a lease.
-func (n *node) await(r *http.Request, found *search) bool {
-	timer := time.NewTimer(n.Lease)
+// await waits for a search. No request waits for longer than a lease.
+func (n *node) await(r *http.Request, in *incoming, found *search) bool {
+	if in.waits.IsZero() {
+		in.waits = time.Now()
+	}
+	timer := time.NewTimer(n.Lease - time.Since(in.waits))
 	defer timer.Stop()
 	select {
 	case <-found.done:
@@ -160,7 +169,7 @@ func (n *node) await(r *http.Request, found *search) bool {
 	return false
 }
 
-// search searches for a session or a task, and fills found.
+// search searches for a session or a task, and fills found. r has no body, and nothing else uses it.
 func (n *node) search(r *http.Request, id, key string, found *search, what *sought) {
 	defer func() { // also if code of the user ends this goroutine
 		n.mu.Lock()
@@ -168,7 +177,7 @@ func (n *node) search(r *http.Request, id, key string, found *search, what *soug
 		n.mu.Unlock()
 		close(found.done)
 	}()
-	ctx, cancel := n.deadline(context.WithoutCancel(r.Context())) // others wait for it too
+	ctx, cancel := n.deadline(r.Context())
 	defer cancel()
 	record, err := n.member.Find(ctx, key)
 	if errors.Is(err, cluster.ErrUnknown) || errors.Is(err, cluster.ErrEnded) {
@@ -182,7 +191,7 @@ func (n *node) search(r *http.Request, id, key string, found *search, what *soug
 	}
 	about, known := n.read(record)
 	found.principal = about.Principal
-	if known && !n.isPrincipal(r, id, about.Principal) {
+	if known && !isHashOf(about.Principal, id, found.by) {
 		found.refusal, found.again = what.unknown, true
 		n.unknown.Use()
 		return
@@ -208,9 +217,9 @@ func (n *node) search(r *http.Request, id, key string, found *search, what *soug
 	default:
 		defer n.adopting.Add(-1)
 		if about.Task != nil {
-			_, found.refusal = n.takeTask(r, id, record, about)
+			_, found.refusal = n.takeTask(r, id, found.by, record, about)
 		} else {
-			found.session, found.refusal = n.take(r, id, record, about)
+			found.session, found.refusal = n.take(r, id, found.by, record, about)
 		}
 		found.here = found.refusal == nil
 	}
@@ -252,16 +261,12 @@ func (n *node) read(record *cluster.Record) (about *aboutSession, known bool) {
 	return about, true
 }
 
-// isPrincipal reports whether the user who sent a request is the one whose hash a record has.
-func (n *node) isPrincipal(r *http.Request, id, hash string) bool {
-	return isHashOf(hash, id, n.srv.principal(r))
-}
-
+// isHashOf reports whether a record has the hash of a user.
 func isHashOf(hash, id, principal string) bool {
 	return hmac.Equal([]byte(hash), []byte(principalHash(id, principal)))
 }
 
-// isPrincipalOf is isPrincipal for the session that is at a place. Most requests are by the user who sent the last one.
+// isPrincipalOf reports whether the user who sent a request is that of the session that is at a place. Most requests are by the user who sent the last one.
 func (n *node) isPrincipalOf(at *hop.Place, r *http.Request, id string) bool {
 	principal := n.srv.principal(r)
 	if at.Knows(principal) {

@@ -3,6 +3,7 @@ package rejoin
 import (
 	"errors"
 	"net/http"
+	"time"
 
 	"github.com/rejoin-mcp/rejoin/core"
 	"github.com/rejoin-mcp/rejoin/internal/door"
@@ -34,6 +35,7 @@ type incoming struct {
 	key       string     // of that session
 	forwarded bool       // another process has forwarded the request
 	note      hop.Note   // what that says
+	waits     time.Time  // since when it waits for the session to be found, or for its owner; zero: it does not
 }
 
 // kind is what an HTTP request asks for.

@@ -77,7 +77,7 @@ func (n *node) taskRecord(key string, epoch uint64, task *atomic.Pointer[engine.
 }
 
 // takeTask takes a task from its last owner.
-func (n *node) takeTask(r *http.Request, id string, record *cluster.Record, about *aboutSession) (*engine.Task, *refusal) {
+func (n *node) takeTask(r *http.Request, id, principal string, record *cluster.Record, about *aboutSession) (*engine.Task, *refusal) {
 	record, streams, from, term, f := n.adopt(r, record, n.taskTTL)
 	if f != nil {
 		if f == &refuseUnknownSession {
@@ -88,7 +88,7 @@ func (n *node) takeTask(r *http.Request, id string, record *cluster.Record, abou
 	var task atomic.Pointer[engine.Task]
 	mine := member.Adopted(n.taskRecord(record.Session, record.Fence.Epoch, &task), term, from, record)
 	t, err := n.srv.tasks.Adopt((*taskHost)(n.srv), &engine.AdoptedTask{
-		ID: id, Principal: n.srv.principal(r), Created: about.Created, Config: core.TaskConfig{TTL: about.Task.TTL},
+		ID: id, Principal: principal, Created: about.Created, Config: core.TaskConfig{TTL: about.Task.TTL},
 		Owner: &engine.Owner{Key: mine.Key, Fence: mine.Fence, Record: mine}, Streams: adoptedStreams(streams),
 	})
 	if t == nil || n.srv.engine.Draining() || !n.member.Holds() {
