@@ -177,6 +177,11 @@ func (n *node) search(r *http.Request, id, key string, found *search, what *soug
 		n.mu.Unlock()
 		close(found.done)
 	}()
+	// An earlier search may have adopted it after the request that has begun this one had looked.
+	if s := n.srv.sessionHere(id); s != nil && s.Principal() == found.by && !s.engine.Moved() {
+		found.session = s
+		return
+	}
 	ctx, cancel := n.deadline(r.Context())
 	defer cancel()
 	record, err := n.member.Find(ctx, key)
@@ -281,8 +286,13 @@ func (n *node) isPrincipalOf(at *hop.Place, r *http.Request, id string) bool {
 
 // isOfAnother reports whether there is a session with that id, of another user than the one who sent a request.
 func (srv *Server) isOfAnother(id string, r *http.Request) bool {
-	srv.mu.RLock()
-	s := srv.sessions[id]
-	srv.mu.RUnlock()
+	s := srv.sessionHere(id)
 	return s != nil && s.Principal() != srv.principal(r)
+}
+
+// sessionHere returns the session with that id, of whichever user, or nil.
+func (srv *Server) sessionHere(id string) *Session {
+	srv.mu.RLock()
+	defer srv.mu.RUnlock()
+	return srv.sessions[id]
 }

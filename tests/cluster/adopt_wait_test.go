@@ -92,3 +92,38 @@ func TestRequestsOfOthersDoNotHoldUpAnAdoption(t *testing.T) {
 		require.LessOrEqual(t, w.processes[1].link.Count("find"), 2)
 	})
 }
+
+// A request that has not found its session here, and looks for it when another one has just adopted it, finds that. The session is not adopted again: that
+// would end its calls.
+func TestARequestThatCrossesTheEndOfASearch(t *testing.T) {
+	kit.Bubble(t, func(t *testing.T) {
+		goOn := make(chan struct{})
+		o := options{config: func(c *rejoin.Config) {
+			c.Principal = func(r *http.Request) string { // it is asked for before the session is looked for
+				if r.Header.Get("X-Wait") != "" {
+					<-goOn
+				}
+				return ""
+			}
+		}}
+		of := watch(&o)
+		w := newWorld(t, o)
+		w.lose()
+		var late []*kit.Response
+		for _, v := range verbs[:5] {
+			late = append(late, w.ask(t, 1, v.method, w.session(), v.body, "X-Wait", "1"))
+		}
+		call := w.CallTool("x", nil)
+		tool := w.processes[1].next()
+		close(goOn)
+		for _, res := range late {
+			require.Regexp(t, "^20", res.Summary())
+		}
+		require.Equal(t, 1, of(1).times())
+		require.Empty(t, of(1).causes())
+		require.NoError(t, tool.Cause())
+		tool.Returns("done")
+		require.Equal(t, `"done"`, string(call.Result()))
+		require.Equal(t, 1, w.processes[1].link.Count("adopt"))
+	})
+}
