@@ -195,7 +195,9 @@ func (x *crossed) sendAll(t *testing.T, w *world, wait *sync.WaitGroup) {
 				}()
 				kit.Elapse(500 * time.Millisecond) // an adoption takes less
 				res.Mu.Lock()
-				again := res.Status == http.StatusServiceUnavailable || res.Ended && !strings.Contains(res.Body.String(), "data: {") && strings.Contains(res.Body.String(), "retry: ")
+				body := res.Body.String()
+				held := res.Ended && !strings.Contains(body, "data: {") && strings.Contains(body, "retry: ")
+				again := held || res.Status == http.StatusServiceUnavailable
 				res.Mu.Unlock()
 				x.mu.Lock()
 				x.sent[name] = res

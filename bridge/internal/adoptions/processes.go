@@ -54,7 +54,8 @@ func (p *Processes) add(t *testing.T, app rejoin.App) {
 	link := clustertest.NewFaulty(p.Engine, p.Engine, nil)
 	srv, err := rejoin.NewServer(app, rejoin.Config{
 		Store: link, KeepAlive: -1, StoreTimeout: time.Second, Logger: p.log, Eras: rejoin.EraLegacy,
-		Cluster: &rejoin.Cluster{Name: "test", Self: fmt.Sprint("http://", len(p.Servers)), Lease: Lease, Transport: unreachable{}},
+		Principal: func(r *http.Request) string { return r.Header.Get("X-User") },
+		Cluster:   &rejoin.Cluster{Name: "test", Self: fmt.Sprint("http://", len(p.Servers)), Lease: Lease, Transport: unreachable{}},
 	})
 	if err != nil {
 		t.Fatal(err)

@@ -57,6 +57,13 @@ func Run(t *testing.T, sdk SDK) {
 		{"a save that fails, and other calls", othersGoOn},
 		{"initialize that cannot be recorded", notRecorded},
 		{"nothing is left", nothingLeft},
+		{"an Open that does not succeed", openFails},
+		{"an Open that comes back late, after another one here", openIsLateHere},
+		{"an Open that comes back late, after one elsewhere", openIsLateElsewhere},
+		{"many parked calls", manyParked},
+		{"the adopter dies too", adopterDies},
+		{"two adopters at once", adoptersRace},
+		{"everything crosses", everythingCrosses},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) { test.run(newWorld(t, sdk)) })

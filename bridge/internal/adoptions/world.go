@@ -44,6 +44,8 @@ type process struct {
 	key    string                               // of the last session that was recorded
 	script func(clustertest.Call) (fault error) // nil: nothing fails
 	last   *rejoin.Session                      // that was opened
+	times  int                                  // how often Open was called
+	opens  func() error                         // what Open does before it lets the bridge open the session; nil: nothing
 }
 
 func newWorld(t *testing.T, sdk SDK) *world {
@@ -71,6 +73,15 @@ func (w *world) connect(version string) {
 
 // Open implements rejoin.App. It notes the session.
 func (p *process) Open(r *http.Request, s *rejoin.Session, state []byte) (rejoin.AppSession, error) {
+	p.mu.Lock()
+	p.times++
+	opens := p.opens
+	p.mu.Unlock()
+	if opens != nil && state != nil {
+		if err := opens(); err != nil {
+			return nil, err
+		}
+	}
 	inner, err := p.App.Open(r, s, state)
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -94,6 +105,27 @@ func (p *process) setScript(script func(clustertest.Call) error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.script = script
+}
+
+// setOpens says what Open does at an adoption.
+func (p *process) setOpens(opens func() error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.opens = opens
+}
+
+// opened is how often Open was called.
+func (p *process) opened() int {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.times
+}
+
+// sessionID is the id of the client's session.
+func (w *world) sessionID() string {
+	w.processes[0].mu.Lock()
+	defer w.processes[0].mu.Unlock()
+	return w.processes[0].last.ID()
 }
 
 // saved is what the app has saved of the last session.
