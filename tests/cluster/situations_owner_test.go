@@ -222,3 +222,30 @@ func TestWhatAHeldStreamHasGivenIsNoCursor(t *testing.T) {
 		require.False(t, strings.HasPrefix(kit.IDsIn(get)[0], "none"))
 	})
 }
+
+// initialize is refused while the engine is away: at once, or when one operation has timed out, and whether the lease still lasts or not.
+func TestInitializeWhileTheEngineIsAway(t *testing.T) {
+	for _, link := range links {
+		for _, since := range []time.Duration{0, lease - time.Second, 3 * lease} {
+			kit.Bubble(t, func(t *testing.T) {
+				w := newWorld(t, options{})
+				first := w.processes[0]
+				first.link.SetLink(link)
+				elapse(since)
+				before := first.Stats().Sessions
+				began := time.Now()
+				res := kit.Serve(first.Server, kit.Request(t, http.MethodPost, kit.Initialize))
+				for res.Summary() == "open" && time.Since(began) < lease {
+					elapse(10 * time.Millisecond)
+				}
+				require.Equal(t, later, res.Summary())
+				require.Equal(t, "1", res.Head.Get("Retry-After"))
+				require.LessOrEqual(t, time.Since(began), storeTimeout)
+				require.Equal(t, before, first.Stats().Sessions)
+				first.link.SetLink(clustertest.Up)
+				elapse(lease / 3)
+				w.open(t, 0)
+			})
+		}
+	}
+}
