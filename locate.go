@@ -18,29 +18,29 @@ import (
 
 // sought is what is sought: a session or a task.
 type sought struct {
-	isID    func(string) bool
-	find    func(srv *Server, id string, r *http.Request, in *incoming) (here, ofAnother bool)
+	isID func(string) bool
+	// here looks for it in this process. by: the user it belongs to. The session is nil if it is a task.
+	here    func(srv *Server, id string) (s *Session, by string, ok bool)
 	unknown *refusal
 }
 
 var (
-	theSession = sought{isSessionID, (*Server).hasSession, &refuseUnknownSession}
-	theTask    = sought{isTaskID, (*Server).hasTask, &refuseUnknownTask}
+	theSession = sought{isSessionID, (*Server).liveSession, &refuseUnknownSession}
+	theTask    = sought{isTaskID, (*Server).keptTask, &refuseUnknownTask}
 )
 
-// hasSession looks for a session here. ofAnother: it is that of another user than the one who sent the request.
-func (srv *Server) hasSession(id string, r *http.Request, in *incoming) (here, ofAnother bool) {
-	if s := srv.findSession(id, r); s != nil && !s.engine.Moved() {
-		in.session = s
-		return true, false
+// liveSession looks for a session that has not moved.
+func (srv *Server) liveSession(id string) (s *Session, by string, ok bool) {
+	if s = srv.sessionHere(id); s == nil || s.engine.Moved() {
+		return nil, "", false
 	}
-	return false, srv.isOfAnother(id, r)
+	return s, s.Principal(), true
 }
 
-// hasTask looks for a task here.
-func (srv *Server) hasTask(id string, r *http.Request, _ *incoming) (here, ofAnother bool) {
-	here, exists := srv.tasks.Find(id, srv.principal(r)) != nil, srv.tasks.Has(id)
-	return here, exists && !here
+// keptTask looks for a task.
+func (srv *Server) keptTask(id string) (s *Session, by string, ok bool) {
+	by, ok = srv.tasks.PrincipalOf(id)
+	return nil, by, ok
 }
 
 // isTaskID reports whether a task id has the form of those that servers make.
@@ -76,11 +76,12 @@ const (
 func (n *node) locate(r *http.Request, in *incoming, id string, what *sought) *refusal {
 	key := n.key(id)
 	for {
-		here, ofAnother := what.find(n.srv, id, r, in) // adopted just now
+		s, by, here := what.here(n.srv, id) // adopted just now
 		switch {
-		case here:
+		case here && by == n.srv.principal(r):
+			in.session = s
 			return nil
-		case ofAnother, !what.isID(id):
+		case here, !what.isID(id):
 			return what.unknown
 		case n.hasEnded(key) && !n.Stopped() && n.member.Holds(): // else it goes on in another process, or may do so
 			return what.unknown
@@ -178,8 +179,8 @@ func (n *node) search(r *http.Request, id, key string, found *search, what *soug
 		close(found.done)
 	}()
 	// An earlier search may have adopted it after the request that has begun this one had looked.
-	if s := n.srv.sessionHere(id); s != nil && s.Principal() == found.by && !s.engine.Moved() {
-		found.session = s
+	if s, by, here := what.here(n.srv, id); here && by == found.by {
+		found.session, found.here = s, true
 		return
 	}
 	ctx, cancel := n.deadline(r.Context())
@@ -282,12 +283,6 @@ func (n *node) isPrincipalOf(at *hop.Place, r *http.Request, id string) bool {
 	}
 	at.Learn(principal)
 	return true
-}
-
-// isOfAnother reports whether there is a session with that id, of another user than the one who sent a request.
-func (srv *Server) isOfAnother(id string, r *http.Request) bool {
-	s := srv.sessionHere(id)
-	return s != nil && s.Principal() != srv.principal(r)
 }
 
 // sessionHere returns the session with that id, of whichever user, or nil.

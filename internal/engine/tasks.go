@@ -108,11 +108,15 @@ func (ts *Tasks) Find(id, principal string) *Task {
 	return t
 }
 
-// Has reports whether there is a task with that id, whoever it belongs to.
-func (ts *Tasks) Has(id string) bool {
+// PrincipalOf returns the principal of the task with that id. Not ok: there is none.
+func (ts *Tasks) PrincipalOf(id string) (principal string, ok bool) {
 	ts.mu.RLock()
 	defer ts.mu.RUnlock()
-	return ts.byID[id] != nil
+	t := ts.byID[id]
+	if t == nil {
+		return "", false
+	}
+	return t.principal, true
 }
 
 // Count returns how many tasks run, how many have ended with something that was not fetched, and how many are kept altogether.
