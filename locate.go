@@ -98,8 +98,11 @@ func (n *node) locate(r *http.Request, in *incoming, id string, what *sought) *r
 			}
 			n.places.Drop(key, at)
 		}
-		if !n.member.Serves(r.Context()) { // the directory does not answer
+		if !n.member.Serves(r.Context()) { // the directory does not answer, or this process has left the cluster
 			if n.handOn(r, in) {
+				if owner := n.ownerOf(r, id, key); owner != nil {
+					in.place = owner
+				}
 				in.key = key
 				return nil
 			}
@@ -250,6 +253,23 @@ func (n *node) handOn(r *http.Request, in *incoming) bool {
 	v, _ := core.Find(version)
 	in.place = n.heir("", v.Polls)
 	return in.place != nil
+}
+
+// ownerOf returns the place of a session at its owner, for a process that may not serve: another process than the owner would not serve the request. Nil:
+// it is not known, or not this user's, or the owner may be dead. Then any other process can tell.
+func (n *node) ownerOf(r *http.Request, id, key string) *hop.Place {
+	ctx, cancel := n.deadline(r.Context())
+	defer cancel()
+	record, err := n.member.Find(ctx, key)
+	if err != nil || record.Released || record.Fence.Incarnation == n.process.Incarnation {
+		return nil
+	}
+	owner := cluster.Member{Process: cluster.Process{Incarnation: record.Fence.Incarnation, Self: record.Self}, Generation: record.Generation}
+	about, known := n.read(record)
+	if n.member.Suspects(owner) || known && !n.isPrincipal(r, id, about.Principal) {
+		return nil
+	}
+	return &hop.Place{Owner: owner, Principal: about.Principal, CanPoll: about.Polls}
 }
 
 // read reads the description of a session. known: this process can read it. Else it can still forward requests to the owner.

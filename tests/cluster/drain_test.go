@@ -2,6 +2,7 @@ package cluster_test
 
 import (
 	"net/http"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -251,5 +252,26 @@ func TestAnEngineForgetsBeforeARelease(t *testing.T) {
 		call.Poll()
 		require.Equal(t, `"done"`, string(call.Result()))
 		require.Equal(t, served, w.ping(t, 0, w.session()))
+	})
+}
+
+// A process that has left its cluster, and still gets requests, sends each to the owner of its session: others would not serve it.
+func TestRequestsToAProcessThatHasLeft(t *testing.T) {
+	kit.Bubble(t, func(t *testing.T) {
+		w := newWorld(t, options{})
+		for range 8 {
+			w.add(options{})
+		}
+		elapse(lease)
+		require.NoError(t, <-w.drain(t, time.Hour))
+		w.processes[0].Close()
+		elapse(3 * lease) // all others know that the engine has lost nothing
+		for n := range 8 {
+			id := w.open(t, n+1)
+			began := time.Now()
+			require.Equal(t, served, w.ping(t, 0, id))
+			require.Zero(t, time.Since(began))
+		}
+		require.Equal(t, gone, w.ping(t, 0, strings.Repeat("A", 26)))
 	})
 }
