@@ -179,10 +179,10 @@ func (n *node) start() {
 // leave leaves the cluster when the sessions have ended here and may be adopted, or when that takes too long. If there are sessions, it does that in a
 // goroutine of its own.
 func (n *node) leave() {
+	n.forwarder.Stop() // also those that have come since an earlier Close
 	if n.stopped.Swap(true) {
 		return
 	}
-	n.forwarder.End()
 	n.forwarder.CloseIdle()
 	if reflect.TypeOf(n.Directory).Comparable() {
 		nodes.CompareAndDelete(n.name(), n)

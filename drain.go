@@ -132,8 +132,9 @@ func (srv *Server) unfinished() (left DrainError) {
 // ReasonShutdown, which clients can still ask for. Close does not wait for handlers or clients. More calls have no effect. It can be passed to
 // http.Server.RegisterOnShutdown.
 //
-// In a cluster (Config.Cluster) the sessions end only in this process: other processes may adopt them at once. The process leaves the cluster when its
-// sessions have ended, in a goroutine that Close does not wait for, for at most 30 s.
+// In a cluster (Config.Cluster) the sessions end only in this process: other processes may adopt them at once. Calls that were forwarded to another
+// process are answered with an error here, and go on there. The process leaves the cluster when its sessions have ended, in a goroutine that Close does
+// not wait for, for at most 30 s.
 func (srv *Server) Close() {
 	srv.engine.Drain()
 	srv.cancelModern() // first: a call that becomes a task after Stop finds out by it

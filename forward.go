@@ -75,7 +75,7 @@ func (srv *Server) forward(w http.ResponseWriter, r *http.Request, in *incoming)
 		x.began = time.Now()
 	}
 	x.out.Stay()
-	q := hop.Request{Request: r, Sent: in.body, NoFlush: !x.out.CanFlush(), Left: srv.timeLeft(r, &x.out)}
+	q := hop.Request{Request: r, Sent: in.body, IsCall: isCall(in), NoFlush: !x.out.CanFlush(), Left: srv.timeLeft(r, &x.out)}
 	if q.NoFlush && in.mode != ModeJSON && (in.kind == kindGet || in.kind == kindRequest) {
 		srv.logNoFlush(r)
 	}
@@ -163,9 +163,14 @@ func (x *forwarding) fail(in *incoming, err error) *refusal {
 		srv.stats.unreachable.Add(1)
 		srv.logUnreachable(in.place, err)
 		return x.refuse(in, &refuseUnreachable, unreachable)
+	case errors.Is(err, hop.ErrStopped):
+		return x.refuse(in, &refuseDraining, failure(core.Shutdown))
 	}
 	return x.lost(in, err)
 }
+
+// isCall reports whether the answer to a request may take long.
+func isCall(in *incoming) bool { return in.kind == kindRequest || in.kind == kindForeign }
 
 // lost answers where the owner was lost after it had been sent the request, and nothing of its answer was passed on.
 func (x *forwarding) lost(in *incoming, err error) *refusal {
@@ -201,7 +206,7 @@ func (x *forwarding) pass(in *incoming, a *hop.Answer) *refusal {
 	case x.r.Context().Err() != nil: // the client is gone
 		return nil
 	case err != nil:
-		return x.lost(in, err)
+		return x.fail(in, err)
 	}
 	a.Head(x.out.Header())
 	if len(body) == 0 {
@@ -255,6 +260,10 @@ func (p *passing) serve() {
 
 // end ends the response. If the stream was cut off between two events, its client is told to come back, or is answered with errors if it cannot.
 func (p *passing) end(end hop.End, err error) {
+	why, stopped := core.OwnerLost, errors.Is(err, hop.ErrStopped)
+	if stopped {
+		why = core.Shutdown
+	}
 	switch {
 	case end == hop.Complete:
 		p.out.Limit() // the end of the response is written after this
@@ -266,7 +275,7 @@ func (p *passing) end(end hop.End, err error) {
 		return
 	case end == hop.HeldBack:
 		p.srv.warnOnce(warnNoFlush, heldBackMessage, "writer", p.out.Kind())
-	case !errors.Is(err, hop.ErrLetGo):
+	case !errors.Is(err, hop.ErrLetGo) && !stopped:
 		p.srv.stats.ownerLost.Add(1)
 		p.srv.logOwnerLost(p.place, err)
 	}
@@ -282,7 +291,7 @@ func (p *passing) end(end hop.End, err error) {
 	case p.isGet:
 		p.out.Limit()
 	default:
-		_ = p.out.SendLast(errorEvents(p.left.ids, failure(core.OwnerLost)))
+		_ = p.out.SendLast(errorEvents(p.left.ids, failure(why)))
 	}
 }
 

@@ -80,7 +80,9 @@ var (
 	ErrSilent = errors.New("the owner does not answer")
 	// ErrLetGo ends a stream whose client can come back: this process lets its clients go.
 	ErrLetGo = errors.New("this process lets its clients go")
-	errOver  = errors.New("the request is over")
+	// ErrStopped ends a call: this process ends.
+	ErrStopped = errors.New("this process ends")
+	errOver    = errors.New("the request is over")
 )
 
 // add registers a request with the peer that it goes to.
@@ -104,23 +106,35 @@ func (f *Forwarder) add(o Owner, a *Answer) (*peer, error) {
 // LetGo ends the streams whose clients can come back, now and from now on, each between two events.
 func (f *Forwarder) LetGo() {
 	f.ending.Store(true)
+	for _, a := range f.all() {
+		a.letGo()
+	}
+}
+
+// all returns the requests that have no complete answer.
+func (f *Forwarder) all() (open []*Answer) {
 	f.mu.Lock()
-	peers := make([]*peer, 0, len(f.peers))
+	defer f.mu.Unlock()
 	for _, p := range f.peers {
-		peers = append(peers, p)
+		open = append(open, p.all()...)
 	}
-	f.mu.Unlock()
-	for _, p := range peers {
-		for _, a := range p.all() {
-			a.letGo()
-		}
-	}
+	return open
 }
 
 // End is LetGo, and ends the streams with Stream.MayEnd too.
 func (f *Forwarder) End() {
 	f.over.Store(true)
 	f.LetGo()
+}
+
+// Stop is End, and ends the calls that are under way now, with ErrStopped. They go on at their owners. Other requests take no longer than a lease.
+func (f *Forwarder) Stop() {
+	f.End()
+	for _, a := range f.all() {
+		if a.isCall {
+			a.cancel(ErrStopped)
+		}
+	}
 }
 
 // Waiting returns how many POSTs have no complete answer yet, and clients that would not come back for it.

@@ -13,6 +13,7 @@ import (
 type Request struct {
 	*http.Request        // as this process got it; it is not changed
 	Sent          []byte // the body, as it was read
+	IsCall        bool   // it has requests, so its answer may take as long as these run
 	NoFlush       bool   // the response writer here cannot flush
 	Left          time.Duration
 	// AskUntil says that its client has waited for long: the owner is asked first whether it answers, until that time. Zero: it is not.

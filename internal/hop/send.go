@@ -43,6 +43,7 @@ type Answer struct {
 	waits  atomic.Int64 // since when it waits for the owner, as peer.now; 0: it does not
 	mayGo  atomic.Bool  // its client has all that was read, between two events, and can come back
 	mayEnd atomic.Bool  // it has Stream.MayEnd, and is between two events
+	isCall bool         // Request.IsCall
 	way    way
 
 	body    []byte // of the request, until the head of the answer has come
@@ -54,7 +55,7 @@ type Answer struct {
 // this package, *ForeignError, and others: then the request may have arrived.
 func (f *Forwarder) Send(o Owner, q *Request) (*Answer, error) {
 	ctx, cancel := context.WithCancelCause(q.Context())
-	a := &Answer{ctx: ctx, cancel: cancel}
+	a := &Answer{ctx: ctx, cancel: cancel, isCall: q.IsCall}
 	p, err := f.add(o, a)
 	if err != nil {
 		cancel(err)

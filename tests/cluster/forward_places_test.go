@@ -187,7 +187,7 @@ func TestADrainOfAProcessThatForwards(t *testing.T) {
 	})
 }
 
-// Close of a process that forwards ends nothing but what can go on elsewhere.
+// Close of a process that forwards ends nothing at the owners, and tells its clients that it ends.
 func TestACloseOfAProcessThatForwards(t *testing.T) {
 	kit.Bubble(t, func(t *testing.T) {
 		w, owner, front := newForwarded(t, options{policy: rejoin.Policy{Mode: rejoin.ModeJSON}})
@@ -197,8 +197,8 @@ func TestACloseOfAProcessThatForwards(t *testing.T) {
 		front.Close()
 		synctest.Wait()
 		require.Equal(t, "200 sse primer@0 retry closed", kit.Last(listen))
-		tool.Returns("done")
-		require.Equal(t, "200 result answered", kit.Last(plain))
+		require.Equal(t, "200 error(-32000,2) shutdown answered", kit.Last(plain))
+		require.NoError(t, tool.Cause())
 		require.NotEmpty(t, kit.Sessions(owner.Server))
 	})
 }

@@ -9,6 +9,7 @@ import (
 	"sync"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/rejoin-mcp/rejoin/internal/pipe"
 )
@@ -95,6 +96,21 @@ func (n *Network) Off(name string) {
 	delete(n.hosts, name)
 	n.mu.Unlock()
 	_ = at.server.Close()
+}
+
+// Shutdown makes a host refuse connections, and waits until its requests have ended, but no longer than within.
+func (n *Network) Shutdown(name string, within time.Duration) error {
+	n.mu.Lock()
+	at := n.hosts[name]
+	n.mu.Unlock()
+	ctx, cancel := context.WithTimeout(context.Background(), within)
+	defer cancel()
+	return at.server.Shutdown(ctx)
+}
+
+// Dial connects to a host.
+func (n *Network) Dial(ctx context.Context, name string) (net.Conn, error) {
+	return n.dial(ctx, "", name+":80")
 }
 
 // Transport is what a host dials others with.
