@@ -31,6 +31,9 @@ func (n *node) receive(w http.ResponseWriter, r *http.Request, in *incoming) *re
 		return &refuseMisdirected
 	}
 	w.Header()[hop.Mark] = []string{note.To}
+	if n.srv.engine.Draining() { // http.Server.Shutdown drops what arrives over a connection that was kept, and the sender could not know that
+		w.Header()["Connection"] = closeConnection
+	}
 	if note.Probe {
 		in.kind = kindProbe
 		return nil
@@ -42,6 +45,8 @@ func (n *node) receive(w http.ResponseWriter, r *http.Request, in *incoming) *re
 
 // otherMark is the mark of an answer to a request that was meant for another process.
 var otherMark = []string{hop.Other}
+
+var closeConnection = []string{"close"}
 
 // way returns what is between a response and its client.
 func (s *Session) way(r *http.Request, in *incoming, out *respond.Writer) engine.Way {

@@ -22,6 +22,7 @@ type peer struct {
 	note  []string     // the values of Header in most requests; they are not changed
 	base  time.Time    // times count from here
 	heard atomic.Int64 // when it last gave a sign of life
+	ends  atomic.Bool  // it has said that it keeps no connections
 
 	mu      sync.Mutex
 	open    map[*Answer]struct{} // the requests that have no complete answer
@@ -78,6 +79,16 @@ func (p *peer) all() []*Answer {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return slices.Collect(maps.Keys(p.open))
+}
+
+// closes notes that the process keeps no connections any more, because it is about to end. One that was kept before would break under the next request.
+func (p *peer) closes() {
+	if p.ends.Swap(true) {
+		return
+	}
+	if t, ok := p.f.transport.(interface{ CloseIdleConnections() }); ok {
+		t.CloseIdleConnections()
+	}
 }
 
 // After an attempt to reach a process has failed, others wait before they try: at first this long, then longer, up to a limit.

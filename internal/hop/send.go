@@ -102,6 +102,9 @@ func (f *Forwarder) Send(o Owner, q *Request) (*Answer, error) {
 		return nil, err
 	}
 	p.rest(true)
+	if res.Close {
+		p.closes()
+	}
 	a.res, a.Status = res, res.StatusCode
 	switch mark := res.Header.Get(Mark); {
 	case mark == "":

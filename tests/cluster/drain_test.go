@@ -275,3 +275,25 @@ func TestRequestsToAProcessThatHasLeft(t *testing.T) {
 		require.Equal(t, gone, w.ping(t, 0, strings.Repeat("A", 26)))
 	})
 }
+
+// Other processes keep no connection to one that drains: http.Server.Shutdown would end it under a request, of which nobody knows then whether it has run.
+func TestNoConnectionIsKeptToAProcessThatDrains(t *testing.T) {
+	kit.Bubble(t, func(t *testing.T) {
+		w := newWorld(t, options{})
+		w.run(t, 1)
+		other := w.open(t, 0)
+		w.ask(t, 1, http.MethodGet, other, "") // a second connection
+		dials := func() int {
+			before := w.net.Dialed()
+			require.Equal(t, served, w.ping(t, 1, w.session()))
+			return w.net.Dialed() - before
+		}
+		require.Equal(t, 1, dials())
+		require.Equal(t, 0, dials())
+		w.drain(t, time.Hour)
+		require.LessOrEqual(t, dials(), 1)
+		for range 3 {
+			require.Equal(t, 1, dials())
+		}
+	})
+}
