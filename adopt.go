@@ -139,6 +139,9 @@ func (n *node) take(r *http.Request, id, principal string, record *cluster.Recor
 	if n.srv.engine.Draining() || !n.member.Holds() { // that began in between
 		s.record.Release(nil, nil)
 		s.end(core.Moved)
+		if n.srv.engine.Draining() {
+			return nil, &refuseOutrun
+		}
 		return nil, &refuseAway
 	}
 	n.srv.stats.adopted.Add(1)
@@ -158,7 +161,9 @@ func (n *node) adopt(r *http.Request, of *cluster.Record, ttl time.Duration) (re
 	switch {
 	case errors.Is(err, cluster.ErrEnded):
 		f = &refuseUnknownSession
-	case err != nil: // another process was faster, or the engine is away
+	case errors.Is(err, eventstore.ErrFenced): // another process was faster
+		f = &refuseOutrun
+	case err != nil: // the engine is away
 		f = &refuseAway
 	}
 	return record, streams, from, term, f
@@ -210,7 +215,7 @@ func (n *node) opened(s *Session, app AppSession, err error) *refusal {
 	}
 	switch over := s.over(); {
 	case errors.Is(over, ErrMoved): // a newer owner has the session
-		return &refuseAway
+		return &refuseOutrun
 	case over != nil: // the app has ended it
 		return &refuseUnknownSession
 	}

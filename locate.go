@@ -181,10 +181,22 @@ func (n *node) search(r *http.Request, id, key string, found *search, what *soug
 		n.mu.Unlock()
 		close(found.done)
 	}()
+	for range maxOutruns {
+		if !n.searchOnce(r, id, key, found, what) {
+			return
+		}
+	}
+}
+
+// maxOutruns is how often a search begins again because what it has found has changed before it could adopt the session.
+const maxOutruns = 5
+
+// searchOnce is search, unless it returns true: then it is to be called again.
+func (n *node) searchOnce(r *http.Request, id, key string, found *search, what *sought) (again bool) {
 	// An earlier search may have adopted it after the request that has begun this one had looked.
 	if s, by, here := what.here(n.srv, id); here && by == found.by {
 		found.session, found.here = s, true
-		return
+		return false
 	}
 	ctx, cancel := n.deadline(r.Context())
 	defer cancel()
@@ -192,18 +204,18 @@ func (n *node) search(r *http.Request, id, key string, found *search, what *soug
 	if errors.Is(err, cluster.ErrUnknown) || errors.Is(err, cluster.ErrEnded) {
 		found.refusal = what.unknown
 		n.unknown.Use()
-		return
+		return false
 	}
 	if err != nil {
 		n.srv.stats.away.Add(1)
-		return
+		return false
 	}
 	about, known := n.read(record)
 	found.principal = about.Principal
 	if known && !isHashOf(about.Principal, id, found.by) {
 		found.refusal, found.again = what.unknown, true
 		n.unknown.Use()
-		return
+		return false
 	}
 	// A record of this process that it does not have the session of: an adoption that the engine has forgotten, or one that failed half-way.
 	mine := record.Fence.Incarnation == n.process.Incarnation
@@ -231,7 +243,11 @@ func (n *node) search(r *http.Request, id, key string, found *search, what *soug
 			found.session, found.refusal = n.take(r, id, found.by, record, about)
 		}
 		found.here = found.refusal == nil
+		if again = found.refusal == &refuseOutrun; again {
+			found.refusal = &refuseAway
+		}
 	}
+	return again
 }
 
 // heir returns a place at another process, which may take a session over, or nil if there is none.
@@ -266,7 +282,7 @@ func (n *node) ownerOf(r *http.Request, id, key string) *hop.Place {
 	}
 	owner := cluster.Member{Process: cluster.Process{Incarnation: record.Fence.Incarnation, Self: record.Self}, Generation: record.Generation}
 	about, known := n.read(record)
-	if n.member.Suspects(owner) || known && !n.isPrincipal(r, id, about.Principal) {
+	if n.member.Suspects(owner) || known && !isHashOf(about.Principal, id, n.srv.principal(r)) {
 		return nil
 	}
 	return &hop.Place{Owner: owner, Principal: about.Principal, CanPoll: about.Polls}

@@ -111,6 +111,8 @@ var (
 		status: http.StatusServiceUnavailable, code: codeServer, message: "the sessions of this cluster cannot be reached now; try again",
 		retry: true, hold: true,
 	}
+	// No client sees this one: the process looks once more where the session is.
+	refuseOutrun = refuseAway
 	// No client sees this one: the process that has sent the request looks once more where the session is.
 	refuseMisdirected = refusal{
 		status: http.StatusMisdirectedRequest, code: codeServer, message: "this process does not own the session that the request was forwarded for",

@@ -148,7 +148,9 @@ func (srv *Server) perform(w http.ResponseWriter, r *http.Request, in *incoming)
 	o := outcome{id: in.id}
 	switch s := in.session; in.kind {
 	case kindInitialize:
-		o.conn, o.refusal = srv.openSession(w, r, in)
+		if o.conn, o.refusal = srv.openSession(w, r, in); o.refusal == &refuseDraining && srv.node != nil && srv.engine.Draining() { // just now
+			return srv.dispatch(w, reread(r, in))
+		}
 	case kindRequest:
 		o.conn = s.startPost(w, r, in, 0, in.mode)
 	case kindNotification:

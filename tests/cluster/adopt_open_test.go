@@ -212,7 +212,7 @@ func TestAnOpenWhoseSessionMoves(t *testing.T) {
 				elapse(lease / 3) // the third sees it
 				require.Equal(t, served, w.ping(t, 2, w.session()))
 				close(goOn)
-				require.Equal(t, later, res.Summary())
+				require.Equal(t, served, res.Summary(), "by the newer owner")
 				require.Equal(t, served, w.ping(t, 2, w.session()))
 				if result == nil {
 					require.ErrorIs(t, of(1).causes()[0], rejoin.ErrMoved)
