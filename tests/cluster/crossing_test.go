@@ -26,6 +26,8 @@ type meeting struct {
 	dead      bool // before that the first process cannot reach the engine for so long that the others take it for dead
 	away      bool // the engine is away for a while
 	lossy     bool // what an earlier owner wrote may be lost with the engine
+	planned   bool // no owner is lost, so nothing is lost with one
+	chatty    bool // each client has more calls
 }
 
 var meetings = map[string]meeting{
@@ -92,12 +94,16 @@ func loss(tt *torture, _ *client) { tt.forget(false) }
 
 // Whatever crosses, each event is read once or a loss explains it, no session has two owners, and nothing is left: neither in the processes nor in
 // the engine.
-func TestCrossingsOfACluster(t *testing.T) {
+func TestCrossingsOfACluster(t *testing.T) { meet(t, meetings) }
+
+func meet(t *testing.T, all map[string]meeting) {
+	t.Helper()
 	oneAtATime(t)
-	for name, cross := range meetings {
+	for name, cross := range all {
 		t.Run(name, func(t *testing.T) {
 			kit.Bubble(t, func(t *testing.T) {
 				tt := newTorture(t, 0)
+				tt.planned = cross.planned
 				tt.moods.cuts = cross.dead || cross.away // then a state cannot be saved
 				for i := range 3 {
 					tt.slots = append(tt.slots, tt.start(fmt.Sprintf("http://%d", i)))
@@ -154,6 +160,10 @@ func (tt *torture) cross(cross meeting) {
 		c.slow = cross.dead
 		calls.Go(func() { c.call(c.first) })
 		calls.Go(c.listen)
+		for i := 0; cross.chatty && i < 2; i++ {
+			name := c.callName()
+			calls.Go(func() { c.call(name) })
+		}
 	}
 	kit.Elapse(time.Duration(tt.random.IntN(400)) * time.Millisecond)
 	if cross.dead {
@@ -194,6 +204,10 @@ func (tt *torture) cross(cross meeting) {
 	back(tt, nil)
 	kit.Elapse(2 * lease)
 	tt.audit()
+	for _, p := range tt.slots[3:] { // those that have come
+		p.Close()
+	}
+	tt.slots = tt.slots[:3]
 	for i, p := range tt.slots { // those that drain
 		if p.Draining() {
 			p.Close()

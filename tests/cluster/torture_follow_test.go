@@ -54,7 +54,7 @@ func (f *follower) excused() bool {
 	if tt.isDead(owner.Fence.Incarnation) {
 		return true // the process that has forwarded the request says so
 	}
-	return t.lossy || t.lost || t.gone || t.deleted || t.cancelled[f.name] || owners > f.owners
+	return t.lossy || t.lost || t.gone || t.deleted || t.cancelled[f.name] || owners > f.owners && !tt.planned
 }
 
 // reading is one connection.

@@ -56,10 +56,10 @@ func (w *judge) WriteHeader(status int) {
 
 func (w *judge) Unwrap() http.ResponseWriter { return w.ResponseWriter }
 
-// isDead reports whether a machine was killed. The mu is held.
+// isDead reports whether a machine was killed, or closed. The mu is held.
 func (tt *torture) isDead(incarnation string) bool {
 	for _, p := range append(tt.graves, tt.slots...) {
-		if p.dead && p.watch.incarnation == incarnation {
+		if (p.dead || p.closing) && p.watch.incarnation == incarnation {
 			return true
 		}
 	}

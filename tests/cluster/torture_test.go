@@ -34,9 +34,10 @@ type machine struct {
 	watch      *watcher
 
 	// The torture's mutex guards what follows.
-	dead  bool
-	away  bool // it cannot reach the engine
-	wires map[*wire]bool
+	dead    bool
+	closing bool // Close was called, or a drain may have done that
+	away    bool // it cannot reach the engine
+	wires   map[*wire]bool
 }
 
 // host is its name in the network.
@@ -70,6 +71,7 @@ type torture struct {
 	calm     bool                         // no more faults, and clients come to an end
 	deadline time.Time                    // when they must have come to it; zero before that
 	failing  bool                         // single operations fail
+	planned  bool                         // an adoption is no reason for a loss
 }
 
 // hardships are what may happen in a history.

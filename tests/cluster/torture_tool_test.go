@@ -173,7 +173,7 @@ func (tt *torture) explain(_ context.Context, name string, me *run, what string,
 	_, owners := tt.engine.owner(me.session)
 	tt.mu.Lock()
 	t := tt.tale(me.session)
-	why := t.deleted || t.gone || t.lost || owners > 1 || me.by.dead || t.cancelled[name]
+	why := t.deleted || t.gone || t.lost || owners > 1 && !tt.planned || me.by.dead || me.by.closing || t.cancelled[name]
 	tt.mu.Unlock()
 	if !why {
 		tt.fault("%s: %s, and nothing explains it: %v", name, what, cause)
