@@ -32,6 +32,7 @@ type Record struct {
 	later    atomic.Bool   // a timer will save the state
 	written  atomic.Bool   // the directory may have the record, or had it
 	lost     atomic.Bool   // the engine may have lost something of the session
+	doubted  atomic.Bool   // it was so once, and perhaps not everything was restored
 	known    atomic.Bool   // the directory knows that the session has ended here
 
 	// turn has room for one: who writes the record. It is not a mutex, because a write waits for the directory.
@@ -163,6 +164,7 @@ func (r *Record) Restore() error {
 	if !r.recorded.Load() {
 		return errNotRecorded
 	}
+	r.doubted.Store(true)
 	if err := r.take(); err != nil {
 		return err
 	}
@@ -261,7 +263,8 @@ func (r *Record) Owned() error {
 func (r *Record) save() error {
 	term, changed := r.term(), r.changed.Load()
 	err := r.do(func(ctx context.Context) error { return r.dir.Save(ctx, r.Key, r.Fence, changed, r.state()) })
-	if errors.Is(err, cluster.ErrUnknown) { // the engine has lost the record
+	if errors.Is(err, cluster.ErrUnknown) { // the engine has lost the record, and so the logs
+		r.MarkLost()
 		err = r.put()
 	}
 	if err == nil {
@@ -326,7 +329,10 @@ func (r *Record) adoptAgain() error {
 }
 
 // MarkLost notes that the engine may have lost something of the session.
-func (r *Record) MarkLost() { r.lost.Store(true) }
+func (r *Record) MarkLost() {
+	r.doubted.Store(true)
+	r.lost.Store(true)
+}
 
 // IsLost reports whether the engine may have lost something of the session.
 func (r *Record) IsLost() bool { return r.lost.Load() && r.recorded.Load() }
@@ -365,9 +371,9 @@ func (r *Record) settle() {
 	r.host.Settled(r.Key)
 }
 
-// Release lets other processes adopt the session at once. If the engine has lost the record, Release writes it again, and calls refill, which gives the
-// store the logs that it may have lost as well. If the directory does not answer, it tries again later, until the process has left the cluster: then others
-// may adopt all its sessions. In the end done is called, from any goroutine. Both may be nil.
+// Release lets other processes adopt the session at once. If the engine may have lost anything of it since it was opened here, Release writes the record
+// again, and calls refill, which gives the store the logs that it may have lost. If the directory does not answer, it tries again later, until the process
+// has left the cluster: then others may adopt all its sessions. In the end done is called, from any goroutine. Both may be nil.
 func (r *Record) Release(refill func() error, done func(error)) {
 	if done == nil {
 		done = func(error) {}
@@ -408,16 +414,18 @@ func (r *Record) lastWrites(refill func() error) (err error) {
 			r.saved.Store(changed)
 		}
 	}
-	if err == nil {
-		err = r.do(release)
+	if err == nil && !r.doubted.Load() {
+		if err = r.do(release); err == nil {
+			return nil
+		}
 	}
-	switch {
-	case errors.Is(err, cluster.ErrUnknown): // the engine has lost it
+	if err == nil || errors.Is(err, cluster.ErrUnknown) { // the engine has lost it, or may have
+		r.doubted.Store(true)
 		err = r.write()
-	case errors.Is(err, eventstore.ErrFenced) && r.from != (eventstore.Fence{}): // or that this process has adopted it
+	}
+	if errors.Is(err, eventstore.ErrFenced) && r.from != (eventstore.Fence{}) { // or that this process has adopted it
+		r.doubted.Store(true)
 		err = r.adoptAgain()
-	default:
-		return err
 	}
 	if err == nil && refill != nil {
 		err = refill()

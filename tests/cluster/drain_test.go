@@ -297,3 +297,38 @@ func TestNoConnectionIsKeptToAProcessThatDrains(t *testing.T) {
 		}
 	})
 }
+
+// The same, where the record is there again because something else has written it meanwhile.
+func TestAnEngineForgetsAndIsToldARecordBeforeARelease(t *testing.T) {
+	kit.Bubble(t, func(t *testing.T) {
+		w := newWorld(t, options{})
+		call, tool := w.run(t, 1)
+		tool.Returns("done")
+		w.engine.Forget()
+		require.NoError(t, tool.Session().SaveState([]byte("1")))
+		elapse(200 * time.Millisecond)
+		require.NoError(t, <-w.drain(t, time.Hour))
+		elapse(3 * lease)
+		w.use(1)
+		call.Poll()
+		require.Equal(t, `"done"`, string(call.Result()))
+	})
+}
+
+// The same, where an event of another call has made the owner write the record again.
+func TestAnEngineForgetsAndGetsAnEventBeforeARelease(t *testing.T) {
+	kit.Bubble(t, func(t *testing.T) {
+		w := newWorld(t, options{})
+		call, tool := w.run(t, 1)
+		_, other := w.run(t, 1)
+		tool.Returns("done")
+		w.engine.Forget()
+		require.NoError(t, other.Progress(2, 0, ""))
+		other.Returns("done")
+		require.NoError(t, <-w.drain(t, time.Hour))
+		elapse(3 * lease)
+		w.use(1)
+		call.Poll()
+		require.Equal(t, `"done"`, string(call.Result()))
+	})
+}

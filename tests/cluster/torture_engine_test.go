@@ -30,6 +30,7 @@ type saga struct {
 	adopted time.Time        // the last adoption
 	streams map[string]*written
 	ended   bool // an End has arrived
+	adrift  bool // its owner has released it, and no other process has adopted it yet
 	back    bool // the engine has lost the last adoption, which the owner may not know yet
 }
 
@@ -93,12 +94,18 @@ func (c *chronicle) owned(key, incarnation string, n int) bool {
 	return false
 }
 
-// forget makes the engine lose everything.
-func (c *chronicle) forget() {
+// forget makes the engine lose everything. It returns the sessions that no process has at that moment.
+func (c *chronicle) forget() (adrift []string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.engine.Forget()
 	c.forgot = time.Now()
+	for key, h := range c.sessions {
+		if h.adrift {
+			adrift = append(adrift, key)
+		}
+	}
+	return adrift
 }
 
 // failOver makes the engine lose everything but records, and of those every adoption since a moment: as if a replica took over that lacks the end of
@@ -192,6 +199,7 @@ func (w *watcher) Adopt(
 		return r, streams, err
 	}
 	h := w.sagaOf(session)
+	h.adrift = false
 	if before.Record != nil && before.Record.Fence != r.Fence {
 		w.say("engine: %s adopts %s from %s, epoch %d", short(to.Incarnation), short(session), short(from.Incarnation), r.Fence.Epoch)
 		owner := w.members[from.Incarnation]
@@ -209,6 +217,17 @@ func (w *watcher) Adopt(
 		h.owners, h.since, h.adopted = append(h.owners, *r), time.Now(), time.Now()
 	}
 	return r, streams, err
+}
+
+func (w *watcher) Release(ctx context.Context, session string, fence eventstore.Fence) error {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	err := w.Memory.Release(ctx, session, fence)
+	if err == nil {
+		w.say("engine: %s is released by %s", short(session), short(fence.Incarnation))
+		w.sagaOf(session).adrift = true
+	}
+	return err
 }
 
 func (w *watcher) End(ctx context.Context, session string, fence eventstore.Fence) error {

@@ -162,16 +162,21 @@ func (tt *torture) forget(over bool) {
 			tt.mu.Unlock()
 		}
 	}
+	var adrift []string
 	if over {
 		tt.engine.failOver(time.Now().Add(-10 * time.Second))
 	} else {
-		tt.engine.forget()
+		adrift = tt.engine.forget()
 	}
 	tt.engine.mu.Lock()
 	defer tt.engine.mu.Unlock()
 	tt.losses(func(p *machine) bool { return p.dead || p.away })
 	tt.mu.Lock()
 	defer tt.mu.Unlock()
+	for _, key := range adrift {
+		t := tt.tale(key)
+		t.lossy, t.lost = true, true
+	}
 	for key := range tt.engine.sessions {
 		if t := tt.tale(key); !held[key] || t.deleted { // it is between two owners, or the tombstone is lost, too
 			t.lossy, t.lost = true, true
