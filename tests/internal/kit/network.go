@@ -164,7 +164,11 @@ func (n *Network) dial(ctx context.Context, _, address string) (net.Conn, error)
 		l.gone()
 		return nil, &net.OpError{Op: "dial", Net: "tcp", Err: syscall.ECONNREFUSED}
 	}
-	return l, ctx.Err()
+	if err := ctx.Err(); err != nil { // who has dialed knows of no connection then
+		_ = l.Close()
+		return nil, err
+	}
+	return l, nil
 }
 
 func (n *Network) forget(at *host, l *link) {
