@@ -91,7 +91,7 @@ func (n *node) drained() (left DrainError, done bool) {
 	waits := false
 	if alone := len(n.member.Others()) == 0; alone {
 		if left = n.srv.unfinished(); left == (DrainError{}) {
-			n.srv.each(func(s *Session) { s.engine.Stop() })
+			n.srv.each(func(s *Session) { s.engine.StopIdle() })
 			if n.srv.tasks != nil {
 				n.srv.tasks.Stop()
 			}

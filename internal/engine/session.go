@@ -189,9 +189,18 @@ func (s *Session) Drain(final bool) {
 }
 
 // Stop answers everything that runs with an error, and ends the session as soon as no connection reads.
-func (s *Session) Stop() {
+func (s *Session) Stop() { s.stop(true) }
+
+// StopIdle is Stop if nothing runs. More calls do nothing, so they do not tell the drain, which would call it again.
+func (s *Session) StopIdle() { s.stop(false) }
+
+func (s *Session) stop(anyway bool) {
 	var p pass
 	s.mu.Lock()
+	if s.stopped || !anyway && s.m.Running() > 0 {
+		s.mu.Unlock()
+		return
+	}
 	s.stopped = true
 	s.step(&core.In{Op: core.Stop, Rand: spread()}, &p)
 	s.mu.Unlock()
