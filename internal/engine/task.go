@@ -31,7 +31,7 @@ type Task struct {
 
 // TaskHost is what a task needs of the server around it.
 type TaskHost interface {
-	// Failure is the JSON-RPC error response that takes the place of the response. It is called under the task's lock.
+	// Failure is the JSON-RPC error response that takes the place of the response. It may be called under the task's lock.
 	Failure(why core.Reason) []byte
 	// Report tells what an operator should know. It is called without a lock, from any goroutine.
 	Report(e Event)
@@ -331,7 +331,7 @@ func (t *Task) Stop() {
 func (t *Task) View() (v TaskView, why core.Reason) {
 	t.do(core.TaskIn{Op: core.TaskSeen})
 	t.awaitSettled()
-	for {
+	for lostBefore := false; ; lostBefore = true {
 		v, log, ok := t.look()
 		switch {
 		case !ok:
@@ -345,6 +345,9 @@ func (t *Task) View() (v TaskView, why core.Reason) {
 			return v, core.StoreFailed
 		case lost == core.NoReason:
 			v.Response = response
+			return v, core.NoReason
+		case lostBefore: // so is the error that was recorded in its place
+			v.Response = t.host.Failure(lost)
 			return v, core.NoReason
 		}
 		t.do(core.TaskIn{Op: core.TaskLost, Reason: lost}) // which puts an error in its place

@@ -81,7 +81,8 @@ func (t *Task) settle() {
 	o.writing = false
 	if err == nil && !t.dropped {
 		o.stored = true
-		if len(events) > 1 && log != nil {
+		// An error in place of a result stays here: the store may have refused it, and have the result again.
+		if at, _ := t.m.Ending(); len(events) > 1 && log != nil && !at.Replaced {
 			t.log, t.response = log, nil
 		}
 	}
