@@ -363,6 +363,7 @@ func (t *Task) look() (v TaskView, log eventstore.Log, ok bool) {
 		return v, nil, false
 	}
 	if t.hides() {
+		t.owned.hidden = true
 		v.Status, v.Response = core.TaskWorking, nil
 		return v, nil, true
 	}

@@ -20,6 +20,7 @@ type ownedTask struct {
 	owner    *Owner
 	settled  chan struct{} // closed when clients may see the end; nil: the task has not ended
 	failed   bool          // the store has failed to take the end
+	hidden   bool          // somebody was shown a task that works, although it had ended
 	stored   bool          // the store has the end
 	writing  bool          // settle runs
 	stopping bool          // the task is to be released when the store has the end
@@ -121,7 +122,7 @@ func (t *Task) reveal() {
 	default:
 	}
 	close(t.owned.settled)
-	if t.owned.failed {
+	if t.owned.hidden {
 		for w := range t.watchers {
 			w.note(t)
 		}
