@@ -112,9 +112,6 @@ func (t *taskCall) Answer() ([]byte, *respond.Collector) {
 	}
 	task := t.startTask(srv.newTask(t.call, t.principal, &t.task))
 	if task == nil {
-		if t.call.ctx.Err() == nil && srv.modernCtx.Err() == nil {
-			srv.logTasksFull()
-		}
 		t.watchClient()
 		return nil, nil
 	}
@@ -124,7 +121,7 @@ func (t *taskCall) Answer() ([]byte, *respond.Collector) {
 	return answer, t.collector(t.returned)
 }
 
-// startTask makes the task, unless the call has ended.
+// startTask makes the task, unless the call has ended or its client has gone.
 func (t *taskCall) startTask(made newTask) *engine.Task {
 	task := t.startMade(made)
 	if task == nil {
@@ -136,7 +133,7 @@ func (t *taskCall) startTask(made newTask) *engine.Task {
 func (t *taskCall) startMade(made newTask) *engine.Task {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if t.call.ctx.Err() != nil || made.id == "" {
+	if t.call.ctx.Err() != nil || t.client.Err() != nil || made.id == "" { // the directory may have taken long
 		return nil
 	}
 	cfg, srv := t.cfg, t.call.srv

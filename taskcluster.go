@@ -41,6 +41,9 @@ func (srv *Server) newTask(c *modernCall, principal string, task *atomic.Pointer
 	n := srv.node
 	switch {
 	case !srv.tasks.HasRoom(principal):
+		if c.ctx.Err() == nil && srv.modernCtx.Err() == nil { // else it is over
+			srv.logTasksFull()
+		}
 		return newTask{}
 	case n == nil:
 		return made
