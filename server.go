@@ -154,6 +154,9 @@ func (srv *Server) perform(w http.ResponseWriter, r *http.Request, in *incoming)
 	case kindRequest:
 		o.conn = s.startPost(w, r, in, 0, in.mode)
 	case kindNotification:
+		if srv.node != nil && s.engine.Moved() { // just now
+			return srv.dispatch(w, reread(r, in))
+		}
 		s.receiveAll(r, in.messages(), in.body)
 		o.status = http.StatusAccepted
 	case kindGet:
