@@ -141,7 +141,7 @@ type Tasks struct {
 	// 10,000.
 	Max int
 	// MaxPerPrincipal limits the tasks of one principal in the same way. Defaults to a tenth of Max if that is on and Principal is set, else
-	// to off.
+	// to off. In a cluster tasks of processes that are lost or have drained may exceed Max by half, and MaxPerPrincipal by any number.
 	MaxPerPrincipal int
 	// Required names the tools that clients without the extension may not call: these get the error -32021 (400). It must be quick. Nil: none.
 	Required func(tool string) bool

@@ -233,19 +233,18 @@ func (n *node) searchOnce(r *http.Request, id, key string, found *search, what *
 	case !known: // another process may adopt it
 	case !n.member.Holds():
 		n.srv.stats.away.Add(1)
+	case about.Task != nil:
+		_, found.refusal = n.takeTask(r, id, found.by, record, about)
+		found.here = found.refusal == nil
 	case !n.beginAdoption():
 		found.refusal = &refuseFull
 	default:
 		defer n.adopting.Add(-1)
-		if about.Task != nil {
-			_, found.refusal = n.takeTask(r, id, found.by, record, about)
-		} else {
-			found.session, found.refusal = n.take(r, id, found.by, record, about)
-		}
+		found.session, found.refusal = n.take(r, id, found.by, record, about)
 		found.here = found.refusal == nil
-		if again = found.refusal == &refuseOutrun; again {
-			found.refusal = &refuseAway
-		}
+	}
+	if again = found.refusal == &refuseOutrun; again {
+		found.refusal = &refuseAway
 	}
 	return again
 }

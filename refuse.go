@@ -139,6 +139,9 @@ var (
 		status: http.StatusServiceUnavailable, code: codeServer, message: "too many sessions (Config.MaxSessions); try again later", retry: true,
 		hold: true, // a session of a dead owner that there is no room for
 	}
+	refuseTasksFull = refusal{
+		status: http.StatusServiceUnavailable, code: codeServer, message: "too many tasks (Config.Tasks.Max); try again later", retry: true,
+	}
 	refuseUnreturned = refusal{
 		status: http.StatusServiceUnavailable, code: codeServer, retry: true,
 		message: "too many requests that have ended are still being worked on (Config.MaxSessions); try again later",

@@ -81,6 +81,9 @@ func (n *node) taskRecord(key string, epoch uint64, task *atomic.Pointer[engine.
 
 // takeTask takes a task from its last owner.
 func (n *node) takeTask(r *http.Request, id, principal string, record *cluster.Record, about *aboutSession) (*engine.Task, *refusal) {
+	if !n.srv.tasks.HasRoomToAdopt() { // before the directory changes for nothing
+		return nil, &refuseTasksFull
+	}
 	record, streams, from, term, f := n.adopt(r, record, n.taskTTL)
 	if f != nil {
 		if f == &refuseUnknownSession {

@@ -36,7 +36,7 @@ func (ts *Tasks) Adopt(host TaskHost, from *AdoptedTask) (*Task, error) {
 			t.log = t.logOf()
 		}
 	}
-	if !ts.add(t, ts.max+ts.max/2) {
+	if !ts.add(t, ts.mayAdopt(), 0) {
 		return nil, nil
 	}
 	t.tick()

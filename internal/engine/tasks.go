@@ -51,7 +51,7 @@ func (ts *Tasks) StartOwned(host TaskHost, call TaskCall, principal string, cfg 
 	if owner != nil {
 		t.owned = &ownedTask{owner: owner}
 	}
-	if !ts.add(t, ts.max) {
+	if !ts.add(t, ts.max, ts.share) {
 		return nil
 	}
 	t.tick() // sets the timer
@@ -62,18 +62,29 @@ func (ts *Tasks) StartOwned(host TaskHost, call TaskCall, principal string, cfg 
 func (ts *Tasks) HasRoom(principal string) bool {
 	ts.mu.RLock()
 	defer ts.mu.RUnlock()
-	return ts.hasRoom(principal, ts.max)
+	return ts.hasRoom(principal, ts.max, ts.share)
 }
 
-func (ts *Tasks) hasRoom(principal string, limit int) bool {
-	return !ts.stopped && (limit <= 0 || len(ts.byID) < limit) && (ts.share <= 0 || ts.held[principal] < ts.share)
+// HasRoomToAdopt reports whether there is room for a task of another process.
+func (ts *Tasks) HasRoomToAdopt() bool {
+	ts.mu.RLock()
+	defer ts.mu.RUnlock()
+	return ts.hasRoom("", ts.mayAdopt(), 0)
+}
+
+// mayAdopt is how many tasks there may be with those of other processes, whose clients cannot go anywhere else. Nor does it count, for these, how many
+// their principals have.
+func (ts *Tasks) mayAdopt() int { return ts.max + ts.max/2 }
+
+func (ts *Tasks) hasRoom(principal string, limit, share int) bool {
+	return !ts.stopped && (limit <= 0 || len(ts.byID) < limit) && (share <= 0 || ts.held[principal] < share)
 }
 
 // add reports whether there is room for the task.
-func (ts *Tasks) add(t *Task, limit int) bool {
+func (ts *Tasks) add(t *Task, limit, share int) bool {
 	ts.mu.Lock()
 	defer ts.mu.Unlock()
-	if !ts.hasRoom(t.principal, limit) || ts.byID[t.id] != nil {
+	if !ts.hasRoom(t.principal, limit, share) || ts.byID[t.id] != nil {
 		return false
 	}
 	ts.byID[t.id] = t
