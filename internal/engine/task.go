@@ -207,7 +207,6 @@ func (t *Task) finish(p *taskPass) {
 	switch {
 	case p.drop && t.owned != nil:
 		t.part()
-		t.tasks.remove(t)
 	case p.settle:
 		t.tasks.engine.aside(t.settle)
 	case p.drop:

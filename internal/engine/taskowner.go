@@ -316,8 +316,13 @@ func (t *Task) Move() {
 	t.finish(&p)
 }
 
-// part lets the task go. It is called before the task cannot be found any more.
+// part lets the task go. The host knows before the task cannot be found any more, and it cannot be found any more before the directory is told, which may
+// take long: whoever finds it looks again.
 func (t *Task) part() {
+	if t.owned.parting != losesTask {
+		t.host.Parted(t, t.owned.parting == dropsTask)
+	}
+	t.tasks.remove(t)
 	record := t.owned.owner.Record
 	drop := func(error) {
 		_ = t.tasks.engine.cfg.Cluster.Tail.DropSession(context.Background(), t.owned.owner.Key) // it never waits
@@ -335,8 +340,5 @@ func (t *Task) part() {
 	case losesTask:
 		record.Forget()
 		drop(nil)
-	}
-	if t.owned.parting != losesTask {
-		t.host.Parted(t, t.owned.parting == dropsTask)
 	}
 }
