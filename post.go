@@ -220,6 +220,8 @@ func (srv *Server) sessionOf(r *http.Request, in *incoming) *refusal {
 		return srv.node.locate(r, in, id, &theSession)
 	case srv.node != nil && (!srv.node.member.Serves(r.Context()) || s.record.Owned() != nil): // another process may own it by now
 		return &refuseAway
+	case srv.node != nil && s.engine.Moved(): // while this request waited to ask
+		return srv.node.locate(r, in, id)
 	case s == nil:
 		return &refuseUnknownSession
 	}
