@@ -136,11 +136,11 @@ func (n *node) take(r *http.Request, id, principal string, record *cluster.Recor
 		return nil, f
 	}
 	n.srv.addAdopted(s)
-	if n.srv.engine.Draining() || !n.member.Holds() { // that began in between
+	if draining := n.srv.engine.Draining(); draining || !n.member.Holds() { // that began in between
 		s.record.Release(nil, nil)
 		s.end(core.Moved)
-		if n.srv.engine.Draining() {
-			return nil, &refuseOutrun
+		if draining {
+			return nil, &refuseOvertaken
 		}
 		return nil, &refuseAway
 	}
@@ -162,7 +162,7 @@ func (n *node) adopt(r *http.Request, of *cluster.Record, ttl time.Duration) (re
 	case errors.Is(err, cluster.ErrEnded):
 		f = &refuseUnknownSession
 	case errors.Is(err, eventstore.ErrFenced): // another process was faster
-		f = &refuseOutrun
+		f = &refuseOvertaken
 	case err != nil: // the engine is away
 		f = &refuseAway
 	}
@@ -215,7 +215,7 @@ func (n *node) opened(s *Session, app AppSession, err error) *refusal {
 	}
 	switch over := s.over(); {
 	case errors.Is(over, ErrMoved): // a newer owner has the session
-		return &refuseOutrun
+		return &refuseOvertaken
 	case over != nil: // the app has ended it
 		return &refuseUnknownSession
 	}

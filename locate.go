@@ -181,15 +181,15 @@ func (n *node) search(r *http.Request, id, key string, found *search, what *soug
 		n.mu.Unlock()
 		close(found.done)
 	}()
-	for range maxOutruns {
+	for range maxOvertaken {
 		if !n.searchOnce(r, id, key, found, what) {
 			return
 		}
 	}
 }
 
-// maxOutruns is how often a search begins again because what it has found has changed before it could adopt the session.
-const maxOutruns = 5
+// maxOvertaken is how often a search begins again because what it has found has changed before it could adopt the session.
+const maxOvertaken = 5
 
 // searchOnce is search, unless it returns true: then it is to be called again.
 func (n *node) searchOnce(r *http.Request, id, key string, found *search, what *sought) (again bool) {
@@ -243,7 +243,7 @@ func (n *node) searchOnce(r *http.Request, id, key string, found *search, what *
 		found.session, found.refusal = n.take(r, id, found.by, record, about)
 		found.here = found.refusal == nil
 	}
-	if again = found.refusal == &refuseOutrun; again {
+	if again = found.refusal == &refuseOvertaken; again {
 		found.refusal = &refuseAway
 	}
 	return again

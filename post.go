@@ -221,7 +221,7 @@ func (srv *Server) sessionOf(r *http.Request, in *incoming) *refusal {
 	case srv.node != nil && (!srv.node.member.Serves(r.Context()) || s.record.Owned() != nil): // another process may own it by now
 		return &refuseAway
 	case srv.node != nil && s.engine.Moved(): // while this request waited to ask
-		return srv.node.locate(r, in, id)
+		return srv.node.locate(r, in, id, &theSession)
 	case s == nil:
 		return &refuseUnknownSession
 	}

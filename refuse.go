@@ -111,8 +111,8 @@ var (
 		status: http.StatusServiceUnavailable, code: codeServer, message: "the sessions of this cluster cannot be reached now; try again",
 		retry: true, hold: true,
 	}
-	// No client sees this one: the process looks once more where the session is.
-	refuseOutrun = refuseAway
+	// No client sees this one. Another process has adopted the session at the same moment, or has to do so now: the search is made again.
+	refuseOvertaken = refuseAway
 	// No client sees this one: the process that has sent the request looks once more where the session is.
 	refuseMisdirected = refusal{
 		status: http.StatusMisdirectedRequest, code: codeServer, message: "this process does not own the session that the request was forwarded for",
