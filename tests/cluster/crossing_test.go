@@ -26,7 +26,6 @@ type meeting struct {
 	dead      bool // before that the first process cannot reach the engine for so long that the others take it for dead
 	away      bool // the engine is away for a while
 	lossy     bool // what an earlier owner wrote may be lost with the engine
-	planned   bool // no owner is lost, so nothing is lost with one
 	chatty    bool // each client has more calls
 }
 
@@ -103,7 +102,6 @@ func meet(t *testing.T, all map[string]meeting) {
 		t.Run(name, func(t *testing.T) {
 			kit.Bubble(t, func(t *testing.T) {
 				tt := newTorture(t, 0)
-				tt.planned = cross.planned
 				tt.moods.cuts = cross.dead || cross.away // then a state cannot be saved
 				for i := range 3 {
 					tt.slots = append(tt.slots, tt.start(fmt.Sprintf("http://%d", i)))

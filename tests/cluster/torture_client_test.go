@@ -75,10 +75,27 @@ func (c *client) choose() *machine {
 	defer c.tt.mu.Unlock()
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.owner != nil && c.random.IntN(3) > 0 {
+	if c.tt.moods.robin {
+		return c.tt.next()
+	}
+	if c.owner != nil && !c.owner.out && c.random.IntN(3) > 0 {
 		return c.owner
 	}
-	return c.tt.slots[c.random.IntN(len(c.tt.slots))]
+	for range c.random.IntN(len(c.tt.slots)) {
+		c.tt.next()
+	}
+	return c.tt.next()
+}
+
+// next is the next process in turn, but for those that get nothing. The mu is held.
+func (tt *torture) next() *machine {
+	for range tt.slots {
+		tt.turns++
+		if p := tt.slots[tt.turns%len(tt.slots)]; !p.out {
+			return p
+		}
+	}
+	return tt.slots[0]
 }
 
 const patience = 20 * time.Second // for the head of a response
@@ -89,12 +106,12 @@ func (c *client) request(what, method, cursor, body string, again bool) (*wire, 
 	tt := c.tt
 	for !c.late(what) {
 		p := c.choose()
-		before, n := tt.engine.owner(c.key)
 		unreachable := p.Stats().Unreachable
 		x := tt.send(p, method, c.id, cursor, body)
 		status := 0
 		if x != nil {
 			status = x.answer(time.Now().Add(patience))
+			tt.mustServe(c.name+": "+what, x, status)
 		}
 		switch {
 		case x == nil:
@@ -115,6 +132,7 @@ func (c *client) request(what, method, cursor, body string, again bool) (*wire, 
 			kit.Elapse(time.Duration(700+c.dice(600)) * time.Millisecond)
 			continue
 		case status < 300 && c.id != "" && method != http.MethodGet && !x.forwarded.Load() && p.Stats().Unreachable == unreachable:
+			before, n := x.served()
 			tt.mustOwn(p, c.key, before, n, c.name+": "+what)
 		case status == http.StatusNotFound:
 			c.sessionLost(what, p)
@@ -277,7 +295,8 @@ func (c *client) end() {
 			return
 		}
 		if status := x.answer(time.Now().Add(patience)); status != 0 && status < 300 {
-			if body, _ := x.body(time.Now().Add(patience)); !strings.Contains(body, rejoin.ReasonOwnerLost) { // the owner was killed just now
+			body, _ := x.body(time.Now().Add(patience))
+			if !strings.Contains(body, rejoin.ReasonOwnerLost) && !strings.Contains(body, rejoin.ReasonUnreachable) { // the owner was killed just now
 				tt.fault("%s: a session that has ended answers %d at %s: %s", c.name, status, x.p.name, body)
 			}
 		}

@@ -3,6 +3,7 @@ package cluster_test
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"sync"
 	"time"
@@ -16,6 +17,7 @@ type chronicle struct {
 	engine *cluster.Memory
 	fault  func(format string, args ...any)
 	say    func(format string, args ...any)
+	tally  *tally
 
 	mu       sync.Mutex
 	sessions map[string]*saga  // by key
@@ -28,9 +30,9 @@ type saga struct {
 	owners  []cluster.Record // each owner in turn, the newest last
 	since   time.Time        // of the newest
 	adopted time.Time        // the last adoption
+	taken   int              // owners that had not released it
 	streams map[string]*written
 	ended   bool // an End has arrived
-	adrift  bool // its owner has released it, and no other process has adopted it yet
 	back    bool // the engine has lost the last adoption, which the owner may not know yet
 }
 
@@ -52,9 +54,9 @@ type sight struct {
 	left    bool
 }
 
-func newChronicle(fault, say func(string, ...any)) *chronicle {
+func newChronicle(fault, say func(string, ...any), count *tally) *chronicle {
 	return &chronicle{
-		engine: cluster.NewMemory(eventstore.MemoryConfig{}), fault: fault, say: say, sessions: map[string]*saga{}, members: map[string]*sight{},
+		engine: cluster.NewMemory(eventstore.MemoryConfig{}), fault: fault, say: say, tally: count, sessions: map[string]*saga{}, members: map[string]*sight{},
 	}
 }
 
@@ -78,12 +80,23 @@ func (c *chronicle) owner(key string) (cluster.Record, int) {
 	return h.owners[len(h.owners)-1], len(h.owners)
 }
 
+// taken returns how often a session was taken from an owner that had not released it.
+func (c *chronicle) taken(key string) int {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if h := c.sessions[key]; h != nil {
+		return h.taken
+	}
+	return 0
+}
+
 // owned reports whether a process has been an owner of the session since there were n owners.
 func (c *chronicle) owned(key, incarnation string, n int) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	h := c.sessions[key]
-	if m := c.members[incarnation]; h.back || m != nil && time.Since(m.back) < lease { // an adoption may still have been on its way
+	// An adoption may still have been on its way when the lease was renewed.
+	if m := c.members[incarnation]; h.back || m != nil && time.Since(m.back) < lease && !h.since.Before(m.back) {
 		return true
 	}
 	for _, r := range h.owners[max(n-1, 0):] {
@@ -94,18 +107,12 @@ func (c *chronicle) owned(key, incarnation string, n int) bool {
 	return false
 }
 
-// forget makes the engine lose everything. It returns the sessions that no process has at that moment.
-func (c *chronicle) forget() (adrift []string) {
+// forget makes the engine lose everything.
+func (c *chronicle) forget() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.engine.Forget()
 	c.forgot = time.Now()
-	for key, h := range c.sessions {
-		if h.adrift {
-			adrift = append(adrift, key)
-		}
-	}
-	return adrift
 }
 
 // failOver makes the engine lose everything but records, and of those every adoption since a moment: as if a replica took over that lacks the end of
@@ -124,6 +131,8 @@ func (c *chronicle) failOver(since time.Time) {
 			old := h.owners[n-2]
 			found.Record.Fence, found.Record.Self = old.Fence, old.Self
 			h.owners, h.since, h.back = append(h.owners, old), time.Now(), true
+			h.taken++
+			c.tally.did("adoption lost")
 			c.say("engine: loses the adoption of %s by %s, back to %s", short(key), short(h.owners[n-1].Fence.Incarnation), short(old.Fence.Incarnation))
 		}
 		records = append(records, found.Record)
@@ -150,6 +159,7 @@ func (w *watcher) Join(ctx context.Context, p cluster.Member, lease time.Duratio
 	m, err := w.Memory.Join(ctx, p, lease)
 	if err == nil {
 		w.incarnation = p.Incarnation
+		w.say("engine: %s joins at %s", short(p.Incarnation), p.Self)
 		w.members[p.Incarnation] = &sight{self: p.Self, renewed: time.Now()}
 		for other, s := range w.members {
 			if s.self == p.Self && other != p.Incarnation {
@@ -167,6 +177,7 @@ func (w *watcher) Renew(ctx context.Context, m cluster.Member, lease time.Durati
 	if s := w.members[m.Incarnation]; err == nil && s != nil {
 		if time.Since(s.renewed) > lease {
 			s.back = time.Now()
+			w.tally.did("regained")
 		}
 		s.renewed = time.Now()
 	}
@@ -183,9 +194,34 @@ func (w *watcher) Put(ctx context.Context, r *cluster.Record, ttl time.Duration)
 	}
 	if n := len(h.owners); n == 0 || h.owners[n-1].Fence != r.Fence {
 		w.say("engine: record of %s by %s, epoch %d", short(r.Session), short(r.Fence.Incarnation), r.Fence.Epoch)
+		if n > 0 {
+			h.taken++
+		}
 		h.owners, h.since = append(h.owners, *r), time.Now()
 	}
 	return nil
+}
+
+func (w *watcher) Leave(ctx context.Context, m cluster.Member) error {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	err := w.Memory.Leave(ctx, m)
+	if s := w.members[m.Incarnation]; err == nil && s != nil {
+		s.left = true
+		w.tally.did("left")
+	}
+	return err
+}
+
+func (w *watcher) Release(ctx context.Context, session string, fence eventstore.Fence) error {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	err := w.Memory.Release(ctx, session, fence)
+	if err == nil {
+		w.tally.did("released")
+		w.say("engine: %s releases %s", short(fence.Incarnation), short(session))
+	}
+	return err
 }
 
 func (w *watcher) Adopt(
@@ -199,7 +235,6 @@ func (w *watcher) Adopt(
 		return r, streams, err
 	}
 	h := w.sagaOf(session)
-	h.adrift = false
 	if before.Record != nil && before.Record.Fence != r.Fence {
 		w.say("engine: %s adopts %s from %s, epoch %d", short(to.Incarnation), short(session), short(from.Incarnation), r.Fence.Epoch)
 		owner := w.members[from.Incarnation]
@@ -214,20 +249,20 @@ func (w *watcher) Adopt(
 			w.fault("%s adopted %s, whose owner %s has renewed its lease %v ago",
 				short(to.Incarnation), short(session), short(from.Incarnation), time.Since(owner.renewed))
 		}
+		for _, earlier := range h.owners {
+			if earlier.Fence == r.Fence {
+				w.tally.did("adoption made again")
+			}
+		}
+		if before.Record.Released {
+			w.tally.did("adopted, released")
+		} else {
+			h.taken++
+			w.tally.did("adopted, owner lost")
+		}
 		h.owners, h.since, h.adopted = append(h.owners, *r), time.Now(), time.Now()
 	}
 	return r, streams, err
-}
-
-func (w *watcher) Release(ctx context.Context, session string, fence eventstore.Fence) error {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	err := w.Memory.Release(ctx, session, fence)
-	if err == nil {
-		w.say("engine: %s is released by %s", short(session), short(fence.Incarnation))
-		w.sagaOf(session).adrift = true
-	}
-	return err
 }
 
 func (w *watcher) End(ctx context.Context, session string, fence eventstore.Fence) error {
@@ -252,8 +287,13 @@ func (l *watchedLog) Append(ctx context.Context, first uint64, events [][]byte, 
 	l.w.mu.Lock()
 	defer l.w.mu.Unlock()
 	err := l.Log.Append(ctx, first, events, seal)
-	if err == nil {
+	switch _, behind := errors.AsType[*eventstore.BehindError](err); {
+	case err == nil:
 		l.accepted(first, events, seal)
+	case behind:
+		l.w.tally.did("engine behind")
+	case errors.Is(err, eventstore.ErrFenced):
+		l.w.tally.did("owner fenced")
 	}
 	return err
 }
@@ -263,6 +303,7 @@ func (l *watchedLog) Restore(ctx context.Context, first uint64, events [][]byte,
 	defer l.w.mu.Unlock()
 	err := l.Log.Restore(ctx, first, events, seal)
 	if err == nil {
+		l.w.tally.did("log restored")
 		l.accepted(first, events, seal)
 	}
 	return err
@@ -290,6 +331,9 @@ func (l *watchedLog) accepted(first uint64, events [][]byte, seal bool) {
 		}
 		if _, known := s.events[seq]; !known && s.sealed > 0 && seq > s.sealed {
 			l.w.fault("%s: event %d follows the last one, %d", name, seq, s.sealed)
+		}
+		if s.events[seq] != nil {
+			l.w.tally.did("event written again")
 		}
 		for _, by := range s.by {
 			if by != l.key.Fence {

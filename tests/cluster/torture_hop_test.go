@@ -23,9 +23,16 @@ func (n noting) RoundTrip(r *http.Request) (*http.Response, error) {
 func (tt *torture) forwardedTo(p *machine) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		key := keyOf(r.Header.Get("Mcp-Session-Id"))
+		tt.awake(p)
+		tt.count(&p.serving)
+		defer func() {
+			tt.mu.Lock()
+			defer tt.mu.Unlock()
+			p.serving--
+		}()
 		before, n := tt.engine.owner(key)
 		stdadapter.New(p.Server).ServeHTTP(&judge{ResponseWriter: w, judge: func(status int) {
-			if status < 300 && r.Method != http.MethodGet {
+			if status < 300 && r.Method != http.MethodGet && r.Header.Get("Mcp-Session-Id") != "" {
 				tt.mustOwn(p, key, before, n, "forwarded "+r.Method)
 			}
 		}}, r)

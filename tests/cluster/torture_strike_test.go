@@ -13,7 +13,9 @@ func (tt *torture) strike() {
 	tt.mu.Lock()
 	p := tt.slots[tt.random.IntN(len(tt.slots))]
 	tt.mu.Unlock()
-	switch n := tt.random.IntN(10); {
+	switch n := tt.random.IntN(17); {
+	case tt.moods.planned:
+		tt.plan(p)
 	case n < 3 && tt.moods.kills:
 		tt.kill(p)
 		after := time.Duration(tt.random.IntN(15000)) * time.Millisecond
@@ -36,13 +38,19 @@ func (tt *torture) strike() {
 		tt.failing = !tt.failing
 		tt.mu.Unlock()
 		tt.say("single operations fail: %v", tt.failing)
+	case n > 8 && n < 12 && tt.moods.drains:
+		tt.plan(p)
+	case (n == 12 || n == 13) && tt.moods.parts:
+		go tt.part(p, tt.random.IntN(5), time.Duration(500+tt.random.IntN([]int{3000, 30000}[tt.random.IntN(2)]))*time.Millisecond)
+	case n > 13 && tt.moods.stalls:
+		go tt.stall(p, time.Duration(500+tt.random.IntN([]int{8000, 40000}[tt.random.IntN(2)]))*time.Millisecond)
 	}
 }
 
 // healthy counts the processes that live and reach the engine. The mu is held.
 func (tt *torture) healthy() (n int) {
 	for _, p := range tt.slots {
-		if !p.dead && !p.away {
+		if !p.dead && !p.away && !p.draining {
 			n++
 		}
 	}
@@ -52,11 +60,12 @@ func (tt *torture) healthy() (n int) {
 // kill kills a process without a word: nothing of it reaches the engine or a client any more.
 func (tt *torture) kill(p *machine) {
 	tt.mu.Lock()
-	if p.dead || tt.healthy() < 2 && !p.away {
+	if p.dead || p.closed || tt.healthy() < 2 && !p.away {
 		tt.mu.Unlock()
 		return
 	}
 	tt.say("%s is killed", p.name)
+	tt.tally.did("killed")
 	p.dead = true
 	wires := p.wires
 	p.wires = map[*wire]bool{}
@@ -89,30 +98,37 @@ func (tt *torture) replace(old *machine, after time.Duration) {
 // cut keeps a process from the engine for a while. Its clients can reach it.
 func (tt *torture) cut(p *machine, link clustertest.Link, lasts time.Duration) {
 	tt.mu.Lock()
-	if tt.calm || p.dead || p.away {
+	if tt.calm || p.dead || p.closed || p.away {
 		tt.mu.Unlock()
 		return
 	}
 	p.away = true
 	tt.mu.Unlock()
-	tt.say("%s: link %v for %v", p.name, []string{"up", "refused", "silent", "deaf"}[link], lasts)
+	is := []string{"up", "refused", "silent", "deaf"}[link]
+	tt.say("%s: link %v for %v", p.name, is, lasts)
+	tt.tally.did("link " + is)
 	p.link.SetLink(link)
 	tt.hurt(p)
-	for end := time.Now().Add(lasts); time.Now().Before(end); {
-		kit.Elapse(min(time.Until(end), time.Second))
-		tt.mu.Lock()
-		over := tt.calm || p.dead
-		tt.mu.Unlock()
-		if over {
-			break
-		}
-	}
+	tt.last(p, lasts)
 	tt.mu.Lock()
 	defer tt.mu.Unlock()
 	p.away = false
 	if !p.dead {
 		tt.say("%s: link up", p.name)
 		p.link.SetLink(clustertest.Up)
+	}
+}
+
+// last waits for some time, or until the history is calm or the process has ended.
+func (tt *torture) last(p *machine, lasts time.Duration) {
+	for end := time.Now().Add(lasts); time.Now().Before(end); {
+		kit.Elapse(min(time.Until(end), time.Second))
+		tt.mu.Lock()
+		over := tt.calm || p.dead || p.closed
+		tt.mu.Unlock()
+		if over {
+			break
+		}
 	}
 }
 
@@ -162,26 +178,29 @@ func (tt *torture) forget(over bool) {
 			tt.mu.Unlock()
 		}
 	}
-	var adrift []string
+	tt.tally.did(map[bool]string{true: "failed over", false: "forgotten"}[over])
 	if over {
 		tt.engine.failOver(time.Now().Add(-10 * time.Second))
 	} else {
-		adrift = tt.engine.forget()
+		tt.engine.forget()
 	}
 	tt.engine.mu.Lock()
 	defer tt.engine.mu.Unlock()
-	tt.losses(func(p *machine) bool { return p.dead || p.away })
+	tt.losses(func(p *machine) bool { return p.dead || p.away || p.closed })
 	tt.mu.Lock()
 	defer tt.mu.Unlock()
-	for _, key := range adrift {
-		t := tt.tale(key)
-		t.lossy, t.lost = true, true
-	}
 	for key := range tt.engine.sessions {
-		if t := tt.tale(key); !held[key] || t.deleted { // it is between two owners, or the tombstone is lost, too
+		t := tt.tale(key)
+		if !held[key] || t.deleted { // it is between two owners, or the tombstone is lost, too
 			t.lossy, t.lost = true, true
 		}
+		t.lossy = t.lossy || tt.moods.tails
 	}
+}
+
+// directoryOps are the operations of a directory. The others are those of a store.
+var directoryOps = map[string]bool{
+	"join": true, "renew": true, "leave": true, "put": true, "find": true, "adopt": true, "save": true, "touch": true, "release": true, "end": true,
 }
 
 var errSingle = errors.New("this operation fails")
@@ -202,7 +221,8 @@ func (tt *torture) script(p *machine) func(clustertest.Call) clustertest.Fault {
 		if !tt.failing {
 			return f
 		}
-		switch random.IntN(24) {
+		n := random.IntN(24)
+		switch n {
 		case 0:
 			f.Before = errSingle
 		case 1:
@@ -213,7 +233,14 @@ func (tt *torture) script(p *machine) func(clustertest.Call) clustertest.Fault {
 			f.DelayAnswer = ms(1500)
 		case 4:
 			f.Delay, f.Late = ms(5000), true
+		default:
+			return f
 		}
+		kind := "store: "
+		if directoryOps[c.Op] {
+			kind = "directory: "
+		}
+		tt.tally.did(kind + []string{"failed", "answer lost", "delayed", "answer delayed", "late"}[n])
 		return f
 	}
 }

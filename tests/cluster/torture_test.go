@@ -1,11 +1,13 @@
 package cluster_test
 
 import (
+	"bytes"
 	"crypto/sha256"
 	"encoding/base64"
 	"flag"
 	"fmt"
 	"hash/fnv"
+	"log/slog"
 	"math/rand/v2"
 	"strings"
 	"sync"
@@ -24,6 +26,7 @@ import (
 var (
 	seeds = flag.Int("seeds", 300, "random histories of a cluster")
 	from  = flag.Int("from", 0, "the seed of the first one")
+	logs  = flag.Bool("logs", false, "tell what the processes log, too")
 )
 
 // machine is a process of the torture test, and the network around it.
@@ -32,20 +35,28 @@ type machine struct {
 	name, self string
 	link       *clustertest.Faulty
 	watch      *watcher
+	born       time.Time
 
 	// The torture's mutex guards what follows.
-	dead    bool
-	closing bool // Close was called, or a drain may have done that
-	away    bool // it cannot reach the engine
-	wires   map[*wire]bool
+	dead     bool
+	away     bool          // it cannot reach the engine
+	draining bool          // its end is planned, and
+	deadline time.Time     // it is given time until then
+	out      bool          // the balancer sends it nothing
+	closed   bool          // it has come to its planned end
+	closing  bool          // Close was called, or a drain may have done that
+	frozen   chan struct{} // it makes no progress until this is closed; nil: it does
+	wires    map[*wire]bool
+	serving  int // requests that others have forwarded to it
 }
 
 // host is its name in the network.
 func (p *machine) host() string { return strings.TrimPrefix(p.self, "http://") }
 
 // torture is one random history of a cluster of three processes, determined by a seed. Clients open sessions, call tools, cut their connections, poll
-// and end their sessions. Meanwhile processes die without a word and are replaced, lose the engine for shorter and longer than a lease, get no
-// answers, and the engine loses its data. In the end each event was read once and in order, or a fault explains why it was not.
+// and end their sessions. Meanwhile processes die without a word and are replaced, drain and are replaced, lose the engine or the others for shorter and
+// longer than a lease, get no answers, make no progress, and the engine loses its data. In the end each event was read once and in order, or a
+// fault explains why it was not.
 type torture struct {
 	t      *testing.T
 	seed   uint64
@@ -54,6 +65,7 @@ type torture struct {
 	engine *chronicle
 	net    *kit.Network // between the processes
 	moods  hardships
+	tally  tally
 
 	traced sync.Mutex
 	trace  []string
@@ -71,12 +83,20 @@ type torture struct {
 	calm     bool                         // no more faults, and clients come to an end
 	deadline time.Time                    // when they must have come to it; zero before that
 	failing  bool                         // single operations fail
-	planned  bool                         // an adoption is no reason for a loss
+	turns    int                          // of a balancer that takes the processes in turn
+	parting  int                          // partitions that last
+	parted   time.Time                    // when the last one ended
+	plans    sync.WaitGroup               // planned ends
 }
 
 // hardships are what may happen in a history.
 type hardships struct {
 	kills, cuts, forgets, single, slow bool
+	drains, parts, stalls              bool
+	planned                            bool // only drains: nothing may be lost, and no client sees 404 or 5xx
+	robin                              bool // the balancer takes the processes in turn
+	clocks                             bool // those of the processes differ by years
+	tails                              bool // the processes keep few events themselves
 }
 
 func (tt *torture) say(format string, args ...any) {
@@ -126,13 +146,37 @@ func keyOf(id string) string {
 func TestTortureOfACluster(t *testing.T) {
 	first, n := uint64(*from), uint64(max(1, *seeds/kit.Fewer))
 	oneAtATime(t)
+	var all tally
 	for seed := first; seed < first+n && !t.Failed(); seed++ {
-		kit.Bubble(t, func(t *testing.T) {
-			tt := newTorture(t, seed)
-			dice := tt.random.IntN(1 << 5)
-			tt.moods = hardships{kills: dice&1 > 0, cuts: dice&2 > 0, forgets: dice&4 > 0, single: dice&8 > 0, slow: dice&16 > 0}
-			tt.tell()
-		})
+		tellSeed(t, seed, &all)
+	}
+	t.Log(all.String())
+	if n >= enough && !t.Failed() {
+		require.Empty(t, all.missing(), "these never happened")
+	}
+}
+
+// tellSeed tells the history of a seed.
+func tellSeed(t *testing.T, seed uint64, all *tally) {
+	t.Helper()
+	kit.Bubble(t, func(t *testing.T) {
+		tt := newTorture(t, seed)
+		tt.moods = tt.mood()
+		tt.tell()
+		all.add(&tt.tally)
+	})
+}
+
+// mood determines what may happen.
+func (tt *torture) mood() hardships {
+	dice := tt.rand("mood").IntN(1 << 12)
+	is := func(bit int) bool { return dice>>bit&1 > 0 }
+	if dice%5 == 0 {
+		return hardships{drains: true, planned: true, slow: is(4), robin: is(5), clocks: is(6)}
+	}
+	return hardships{
+		kills: is(0), cuts: is(1), forgets: is(2), single: is(3), slow: is(4), robin: is(5), clocks: is(6), drains: is(7), parts: is(8), stalls: is(9),
+		tails: is(10) && is(11),
 	}
 }
 
@@ -141,7 +185,7 @@ func newTorture(t *testing.T, seed uint64) *torture {
 		t: t, seed: seed, began: time.Now(), tales: map[string]*tale{}, runs: map[string]*run{}, meanings: map[string]string{}, refs: newRefs(),
 	}
 	tt.random = tt.rand("story")
-	tt.engine = newChronicle(tt.fault, tt.say)
+	tt.engine = newChronicle(tt.fault, tt.say, &tt.tally)
 	tt.net = kit.NewNetwork(t)
 	return tt
 }
@@ -166,6 +210,7 @@ func (tt *torture) tell() {
 	}
 	tt.settle()
 	clients.Wait()
+	tt.plans.Wait()
 	if !tt.failed() {
 		kit.Elapse(2 * lease)
 		tt.audit()
@@ -177,6 +222,7 @@ func (tt *torture) tell() {
 // close ends all processes.
 func (tt *torture) close() {
 	for _, p := range append(tt.slots, tt.graves...) {
+		tt.tally.count(p.Stats())
 		p.Close()
 	}
 	kit.Elapse(time.Minute)
@@ -184,13 +230,13 @@ func (tt *torture) close() {
 
 // start starts a process.
 func (tt *torture) start(self string) *machine {
-	p := &machine{self: self, watch: tt.engine.watch(), wires: map[*wire]bool{}}
+	p := &machine{self: self, born: time.Now(), watch: tt.engine.watch(), wires: map[*wire]bool{}}
 	tt.started++
 	p.name = fmt.Sprintf("p%d", tt.started)
-	p.link = clustertest.NewFaulty(p.watch, p.watch, tt.script(p))
+	p.link = clustertest.NewFaulty(tt.clock(p), p.watch, tt.script(p))
 	random := tt.rand(p.name)
 	cfg := rejoin.Config{
-		Store: p.link, KeepAlive: -1, StoreTimeout: time.Second, Logger: kit.QuietLogger(),
+		Store: p.link, KeepAlive: -1, StoreTimeout: time.Second, Logger: tt.logger(p),
 		Policy: rejoin.Policy{Retry: 500 * time.Millisecond, AbandonAfter: -1},
 		Cluster: &rejoin.Cluster{
 			Name: "test", Self: self, Transport: noting{tt.net.Transport(p.host())}, Lease: lease, Outage: []time.Duration{-1, 3 * time.Second, 30 * time.Second}[random.IntN(3)],
@@ -199,12 +245,34 @@ func (tt *torture) start(self string) *machine {
 	if random.IntN(2) == 0 {
 		cfg.Policy.CloseAfter = 1500 * time.Millisecond
 	}
+	if tt.moods.tails {
+		cfg.Cluster.TailBytes = 500
+	}
 	var err error
 	p.Server, err = rejoin.NewServer(tt.app(p), cfg)
 	require.NoError(tt.t, err)
 	tt.net.Serve(p.host(), tt.forwardedTo(p))
 	tt.say("%s starts at %s, outage %v", p.name, self, cfg.Cluster.Outage)
 	return p
+}
+
+// logger is what a process logs to.
+func (tt *torture) logger(p *machine) *slog.Logger {
+	if !*logs {
+		return kit.QuietLogger()
+	}
+	return slog.New(slog.NewTextHandler(saying{tt, p.name}, nil))
+}
+
+// saying puts what is logged into the trace.
+type saying struct {
+	tt   *torture
+	name string
+}
+
+func (w saying) Write(line []byte) (int, error) {
+	w.tt.say("%s logs: %s", w.name, bytes.TrimSpace(line))
+	return len(line), nil
 }
 
 // audit checks, when nothing has happened for a while, that nothing is left.

@@ -21,6 +21,7 @@ type run struct {
 	sent    int  // messages that were taken for its own stream
 	asides  int  // and for the standalone stream
 	over    bool // it has returned
+	end     time.Time
 	state   int
 }
 
@@ -51,7 +52,7 @@ func (a *tellerApp) Open(r *http.Request, s *rejoin.Session, state []byte) (rejo
 		tt.mu.Lock()
 		t := tt.tale(key)
 		switch n := t.random.IntN(24); {
-		case tt.calm || t.failed > 1:
+		case tt.calm || t.failed > 1 || tt.moods.planned:
 		case n < 2:
 			t.failed++
 			tt.mu.Unlock()
@@ -122,7 +123,7 @@ func (a *tellerApp) handle(ctx context.Context, r *rejoin.Request) (any, error) 
 	}
 	tt.mu.Lock()
 	defer tt.mu.Unlock()
-	me.over = true
+	me.over, me.end = true, time.Now()
 	return map[string]any{"run": o.Name, "n": me.sent, "state": me.state}, nil
 }
 
@@ -170,10 +171,10 @@ func (tt *torture) count(n *int) {
 // explain fails the test if nothing explains that a tool was disturbed.
 func (tt *torture) explain(_ context.Context, name string, me *run, what string, cause error) {
 	tt.say("%s: %s: %v", name, what, cause)
-	_, owners := tt.engine.owner(me.session)
+	taken := tt.engine.taken(me.session)
 	tt.mu.Lock()
 	t := tt.tale(me.session)
-	why := t.deleted || t.gone || t.lost || owners > 1 && !tt.planned || me.by.dead || me.by.closing || t.cancelled[name]
+	why := t.deleted || t.gone || t.lost || taken > 0 || me.by.dead || me.by.closing || t.cancelled[name] || me.isTooLong()
 	tt.mu.Unlock()
 	if !why {
 		tt.fault("%s: %s, and nothing explains it: %v", name, what, cause)

@@ -10,6 +10,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/rejoin-mcp/rejoin/cluster"
 	"github.com/rejoin-mcp/rejoin/tests/internal/kit"
 )
 
@@ -21,6 +22,8 @@ type wire struct {
 	forwarded atomic.Bool // the machine has forwarded it
 
 	mu     sync.Mutex
+	before cluster.Record // the owner of the session when the machine got the request
+	nth    int            // the how many-th
 	status int
 	buf    []byte
 	broken bool          // the machine was killed, or the client has cut it
@@ -50,13 +53,18 @@ func (tt *torture) send(p *machine, method, session, cursor, body string) *wire 
 	}
 	tt.mu.Lock()
 	defer tt.mu.Unlock()
-	if p.dead {
+	if p.dead || p.closed {
 		cancel()
 		return nil
 	}
 	p.wires[x] = true
 	go func() {
-		p.Serve(x, r)
+		tt.awake(p)
+		before, nth := tt.engine.owner(keyOf(session))
+		x.mu.Lock()
+		x.before, x.nth = before, nth
+		x.mu.Unlock()
+		p.Serve(frozen{x, tt}, r)
 		tt.mu.Lock()
 		delete(p.wires, x)
 		tt.mu.Unlock()
@@ -113,6 +121,13 @@ func (x *wire) end(broken bool) {
 		x.status = http.StatusOK
 	}
 	x.poke()
+}
+
+// served returns the owner of the session when the machine got the request, and the how many-th it was.
+func (x *wire) served() (before cluster.Record, nth int) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	return x.before, x.nth
 }
 
 // wait waits until ready, or the end of the response, or a moment. It returns false then.

@@ -18,6 +18,7 @@ import (
 type Network struct {
 	mu         sync.Mutex
 	hosts      map[string]*host
+	cut        map[[2]string]bool         // who has dialed, and whom: nothing travels on these connections
 	transports map[string]*http.Transport // by the host that uses it
 	retired    []*http.Transport          // of hosts in whose place there are others
 	dialed     int
@@ -36,6 +37,7 @@ type link struct {
 	*pipe.Conn
 
 	server *pipe.Conn
+	from   string
 	gone   func()
 }
 
@@ -45,8 +47,13 @@ func (l *link) Close() error {
 	return l.Conn.Close()
 }
 
+func (l *link) freeze(yes bool) {
+	l.Freeze(yes)
+	l.server.Freeze(yes)
+}
+
 // NoNetwork is a Transport that fails every dial.
-var NoNetwork = newNetwork().transport()
+var NoNetwork = newNetwork().transport("")
 
 // NewNetwork makes a network without hosts, which ends with the test.
 func NewNetwork(t *testing.T) *Network {
@@ -57,7 +64,7 @@ func NewNetwork(t *testing.T) *Network {
 }
 
 func newNetwork() *Network {
-	return &Network{hosts: map[string]*host{}, transports: map[string]*http.Transport{}}
+	return &Network{hosts: map[string]*host{}, cut: map[[2]string]bool{}, transports: map[string]*http.Transport{}}
 }
 
 func (n *Network) close() {
@@ -115,7 +122,7 @@ func (n *Network) Dial(ctx context.Context, name string) (net.Conn, error) {
 
 // Transport is what a host dials others with.
 func (n *Network) Transport(of string) *http.Transport {
-	tr := n.transport()
+	tr := n.transport(of)
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	if old := n.transports[of]; old != nil {
@@ -136,29 +143,30 @@ func (n *Network) CloseIdle() {
 	}
 }
 
-func (n *Network) transport() *http.Transport {
-	return &http.Transport{DisableCompression: true, MaxIdleConnsPerHost: 1000, DialContext: n.dial}
+func (n *Network) transport(of string) *http.Transport {
+	return &http.Transport{DisableCompression: true, MaxIdleConnsPerHost: 1000, DialContext: func(ctx context.Context, _, address string) (net.Conn, error) {
+		return n.dial(ctx, of, address)
+	}}
 }
 
-func (n *Network) dial(ctx context.Context, _, address string) (net.Conn, error) {
+func (n *Network) dial(ctx context.Context, from, address string) (net.Conn, error) {
 	name, _, _ := net.SplitHostPort(address) // net/http adds a port
 	n.mu.Lock()
 	at := n.hosts[name]
-	refused, hangs := at == nil || at.refuses, at != nil && at.hangs
+	refused, hangs := at == nil || at.refuses, at != nil && (at.hangs || n.cut[[2]string{from, name}])
 	n.dialed++
 	n.mu.Unlock()
 	if refused {
 		return nil, &net.OpError{Op: "dial", Net: "tcp", Err: syscall.ECONNREFUSED}
 	}
 	c, s := pipe.New(&net.TCPAddr{IP: net.IPv4(10, 0, 0, 2), Port: 40_000}, &net.TCPAddr{IP: net.IPv4(10, 0, 0, 1), Port: 80})
-	l := &link{Conn: c, server: s}
+	l := &link{Conn: c, server: s, from: from}
 	l.gone = func() { n.forget(at, l) }
 	n.mu.Lock()
 	at.conns[l] = struct{}{}
 	n.mu.Unlock()
 	if hangs {
-		s.Freeze(true)
-		c.Freeze(true)
+		l.freeze(true)
 	}
 	if err := at.listener.Deliver(s); err != nil {
 		l.gone()
@@ -185,8 +193,19 @@ func (n *Network) Hang(name string, yes bool) {
 	n.update(name, func(h *host) {
 		h.hangs = yes
 		for l := range h.conns {
-			l.Freeze(yes)
-			l.server.Freeze(yes)
+			l.freeze(yes || n.cut[[2]string{l.from, name}])
+		}
+	})
+}
+
+// Cut lets nothing travel on the connections that one host has dialed to another, from now on, or lets it travel again. Connections stay.
+func (n *Network) Cut(from, to string, yes bool) {
+	n.update(to, func(h *host) {
+		n.cut[[2]string{from, to}] = yes
+		for l := range h.conns {
+			if l.from == from {
+				l.freeze(yes || h.hangs)
+			}
 		}
 	})
 }
