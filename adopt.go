@@ -107,6 +107,9 @@ func (n *node) Stopped() bool { return n.stopped.Load() }
 // Left implements member.RecordHost.
 func (n *node) Left() bool { return n.left.Load() }
 
+// Stands implements member.RecordHost.
+func (n *node) Stands(ctx context.Context) (lost bool, err error) { return n.member.Stands(ctx) }
+
 // hasEnded reports whether a session has ended here for good, and the directory does not know yet.
 func (n *node) hasEnded(key string) bool {
 	n.mu.Lock()

@@ -295,6 +295,14 @@ func (m *Member) Others() []cluster.Member {
 // Look asks the directory for the members as they are now.
 func (m *Member) Look(ctx context.Context) { _ = m.renew(ctx, m.busy.Load()) } // if it fails, the last view stands
 
+// Stands asks the directory whether it still has what was written before the call. lost: it may have lost some of that, within the last lease.
+func (m *Member) Stands(ctx context.Context) (lost bool, err error) {
+	if err = m.renew(ctx, m.busy.Load()); err != nil {
+		return false, err
+	}
+	return m.isUnsure(), nil
+}
+
 func (m *Member) fateOf(owner cluster.Member) Fate {
 	m.mu.Lock()
 	defer m.mu.Unlock()

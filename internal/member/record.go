@@ -68,6 +68,8 @@ type RecordHost interface {
 	Stopped() bool
 	// Left reports whether it has left. Then the release of a session is not tried again.
 	Left() bool
+	// Stands is that of the Member.
+	Stands(ctx context.Context) (lost bool, err error)
 }
 
 // NewRecord returns a record that the directory does not have yet.
@@ -396,7 +398,8 @@ func (r *Record) release(wait time.Duration, refill func() error, done func(erro
 		err = r.lastWrites(refill)
 		r.done()
 	}
-	final := err == nil || errors.Is(err, eventstore.ErrFenced) || errors.Is(err, cluster.ErrEnded) || errors.Is(err, eventstore.ErrClosed)
+	final := err == nil || errors.Is(err, eventstore.ErrFenced) || errors.Is(err, cluster.ErrEnded) || errors.Is(err, eventstore.ErrClosed) ||
+		errors.Is(err, cluster.ErrSuperseded)
 	if !final && !r.host.Left() {
 		time.AfterFunc(wait, func() { r.release(min(2*wait, time.Second), refill, done) })
 		return
@@ -406,13 +409,11 @@ func (r *Record) release(wait time.Duration, refill func() error, done func(erro
 }
 
 // lastWrites saves what is not saved yet, and releases the session. The turn is the caller's.
-func (r *Record) lastWrites(refill func() error) (err error) {
+func (r *Record) lastWrites(refill func() error) error {
 	release := func(ctx context.Context) error { return r.dir.Release(ctx, r.Key, r.Fence) }
-	if changed := r.changed.Load(); r.saved.Load() < changed {
-		err = r.do(func(ctx context.Context) error { return r.dir.Save(ctx, r.Key, r.Fence, changed, r.state()) })
-		if err == nil {
-			r.saved.Store(changed)
-		}
+	err := r.doubt(refill)
+	if err == nil {
+		err = r.lastSave()
 	}
 	if err == nil && !r.doubted.Load() {
 		if err = r.do(release); err == nil {
@@ -432,6 +433,33 @@ func (r *Record) lastWrites(refill func() error) (err error) {
 	}
 	if err == nil {
 		err = r.do(release)
+	}
+	return err
+}
+
+// doubt asks whether the engine has lost something that this process has not noticed yet: it can lose the logs alone.
+func (r *Record) doubt(refill func() error) error {
+	if r.doubted.Load() || refill == nil {
+		return nil
+	}
+	return r.do(func(ctx context.Context) error {
+		lost, err := r.host.Stands(ctx)
+		if lost {
+			r.doubted.Store(true)
+		}
+		return err
+	})
+}
+
+// lastSave saves the state if it is not saved.
+func (r *Record) lastSave() error {
+	changed := r.changed.Load()
+	if r.saved.Load() >= changed {
+		return nil
+	}
+	err := r.do(func(ctx context.Context) error { return r.dir.Save(ctx, r.Key, r.Fence, changed, r.state()) })
+	if err == nil {
+		r.saved.Store(changed)
 	}
 	return err
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/rejoin-mcp/rejoin"
+	"github.com/rejoin-mcp/rejoin/cluster"
 	"github.com/rejoin-mcp/rejoin/cluster/clustertest"
 	"github.com/rejoin-mcp/rejoin/tests/internal/kit"
 )
@@ -327,6 +328,25 @@ func TestAnEngineForgetsAndGetsAnEventBeforeARelease(t *testing.T) {
 		other.Returns("done")
 		require.NoError(t, <-w.drain(t, time.Hour))
 		elapse(3 * lease)
+		w.use(1)
+		call.Poll()
+		require.Equal(t, `"done"`, string(call.Result()))
+	})
+}
+
+// An engine goes back: it has the records, and none of the logs. A drain notices that before it releases a session.
+func TestAnEngineLosesTheLogsBeforeARelease(t *testing.T) {
+	kit.Bubble(t, func(t *testing.T) {
+		w := newWorld(t, options{})
+		elapse(2 * lease)
+		call, tool := w.run(t, 2)
+		tool.Returns("done")
+		elapse(time.Second)
+		found, err := w.engine.Find(t.Context(), keyOf(w.session()), cluster.Process{})
+		require.NoError(t, err)
+		w.engine.Forget()
+		require.NoError(t, w.engine.Put(t.Context(), found.Record, time.Hour))
+		require.NoError(t, <-w.drain(t, time.Hour))
 		w.use(1)
 		call.Poll()
 		require.Equal(t, `"done"`, string(call.Result()))

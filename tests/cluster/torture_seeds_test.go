@@ -8,6 +8,7 @@ var kept = []uint64{
 	52,  // a call was taken for lost whose idle connection to a process that had ended was not written to
 	189, // a process that was overtaken at the adoption of a released session answered 503
 	226, // a drain that began during an adoption answered 503
+	466, // a drain released a session whose logs the engine had lost just before
 }
 
 // TestTortureSeedsThatHaveFailed tells them first. The histories of a seed change with what may happen in them, so each has a test of its own, too.

@@ -239,7 +239,8 @@ func (tt *torture) start(self string) *machine {
 		Store: p.link, KeepAlive: -1, StoreTimeout: time.Second, Logger: tt.logger(p),
 		Policy: rejoin.Policy{Retry: 500 * time.Millisecond, AbandonAfter: -1},
 		Cluster: &rejoin.Cluster{
-			Name: "test", Self: self, Transport: noting{tt.net.Transport(p.host())}, Lease: lease, Outage: []time.Duration{-1, 3 * time.Second, 30 * time.Second}[random.IntN(3)],
+			Name: "test", Self: self, Transport: noting{tt.net.Transport(p.host())}, Lease: lease,
+			Outage: []time.Duration{-1, 3 * time.Second, 30 * time.Second}[random.IntN(3)],
 		},
 	}
 	if random.IntN(2) == 0 {
