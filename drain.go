@@ -90,7 +90,9 @@ func (n *node) look(ctx context.Context) {
 func (n *node) drained() (left DrainError, done bool) {
 	waits := false
 	if alone := len(n.member.Others()) == 0; alone {
-		if left = n.srv.unfinished(); left == (DrainError{}) {
+		left = n.srv.unfinished()
+		n.srv.each(func(s *Session) { waits = !s.engine.IsStored() || waits })
+		if left == (DrainError{}) && !waits {
 			n.srv.each(func(s *Session) { s.engine.StopIdle() })
 			if n.srv.tasks != nil {
 				n.srv.tasks.Stop()

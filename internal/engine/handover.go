@@ -29,6 +29,13 @@ func (s *Session) HandOver(letGo bool) (done bool) {
 	return done
 }
 
+// IsStored reports whether the session has ended, or the store has all events of it.
+func (s *Session) IsStored() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.over != core.NoReason || s.isStored()
+}
+
 // isStored reports whether the store has all events of the session, and nothing is on its way to it. Under the lock.
 func (s *Session) isStored() bool {
 	for _, st := range s.streams {
