@@ -167,7 +167,8 @@ func (r *reading) take(e *event) {
 // meaning checks that an event id means the same event for everybody.
 func (f *follower) meaning(e *event) {
 	tt := f.c.tt
-	if strings.Contains(e.data, `"reason":"store"`) { // it stands in place of an event that cannot be read now
+	// Such an error stands in place of an event that cannot be read, or is gone.
+	if strings.Contains(e.data, `"reason":"store"`) || strings.Contains(e.data, `"reason":"expired"`) {
 		return
 	}
 	tt.mu.Lock()
