@@ -87,10 +87,16 @@ soak: ## thousands of clients of random behaviour, for half an hour; every event
 vuln: $(SCANNER) ## look for known vulnerabilities in what every module calls (needs the module proxy; 5 minutes)
 	tools/vuln/check $(SCANNER)
 
+.PHONY: mutants
+MUTANTS ?=
+mutants: ## break each promise of a cluster in a copy, and see that a test fails (MUTANTS=-quick: only those that take a moment)
+	cd tools && GOWORK=off go run -buildvcs=false ./mutants $(MUTANTS) ..
+
 .PHONY: nightly
-nightly: ## race tests and the conformance suite five times over, ends that cross by the thousand, fuzz each target for two minutes, soak for one
+nightly: ## race tests and the conformance suite five times over, ends that cross by the thousand, all mutants, fuzz each target for two minutes, soak for one
 	tools/race 5
 	tools/crossings 2000
+	$(MAKE) mutants
 	TIMES=5 SCORE=yes conformance/run fixture $(REVISIONS)
 	TIMES=5 SCORE=yes conformance/run gosdkfixture $(REVISIONS)
 	TIMES=5 SCORE=yes conformance/run mcpgofixture $(REVISIONS)
