@@ -374,8 +374,9 @@ func (r *Record) settle() {
 }
 
 // Release lets other processes adopt the session at once. If the engine may have lost anything of it since it was opened here, Release writes the record
-// again, and calls refill, which gives the store the logs that it may have lost. If the directory does not answer, it tries again later, until the process
-// has left the cluster: then others may adopt all its sessions. In the end done is called, from any goroutine. Both may be nil.
+// again, and calls refill, which gives the store the logs that it may have lost. An engine can lose the logs alone, so Release asks for that first. If
+// the directory does not answer, it tries again later, until the process has left the cluster: then others may adopt all its sessions. In the end done is
+// called, from any goroutine. Both may be nil.
 func (r *Record) Release(refill func() error, done func(error)) {
 	if done == nil {
 		done = func(error) {}

@@ -258,7 +258,8 @@ var mutants = []mutant{
 	},
 	{
 		promise: noSecond, what: "the standalone stream keeps its name",
-		file: "internal/engine/adopted.go", old: `			machine.Older = append(machine.Older, core.OlderStream{ID: id, Last: at.Last})`, new: `			machine.Standalone = id`,
+		file: "internal/engine/adopted.go", old: `			machine.Older = append(machine.Older, core.OlderStream{ID: id, Last: at.Last})`,
+		new: `			machine.Standalone = id`,
 		pkg: "./tests/cluster", run: "TestTheStandaloneStreamGoesOnAtTheAdopter",
 	},
 	{
