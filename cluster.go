@@ -24,10 +24,11 @@ import (
 	"github.com/rejoin-mcp/rejoin/internal/member"
 )
 
-// Cluster makes several processes serve one set of sessions over a shared store. Each session has one owner, a process that runs its tools. When
-// the owner is dead, the process that gets the next request of the session becomes the owner (adoption): results that were recorded are
+// Cluster makes several processes serve one set of sessions and tasks over a shared store. Each session has one owner, a process that runs its tools.
+// When the owner is dead, the process that gets the next request of the session becomes the owner (adoption): results that were recorded are
 // served as ever, the app opens the session with what Session.SaveState saved, and each request that was running is answered with an error
-// with the data.reason ReasonOwnerLost.
+// with the data.reason ReasonOwnerLost. A task that was running has failed, with the same reason. A process that is to end hands over what it has:
+// see Server.Drain.
 //
 // As long as the owner is alive, requests may reach any process: it sends them on to the owner, through the owner's router and middleware, and passes
 // the answers on. So authentication, the principal and the values of the request's context are those of the owner's router. What travels between two

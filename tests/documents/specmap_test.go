@@ -135,13 +135,32 @@ func TestTheInvariantsAreTested(t *testing.T) {
 	section, _, _ = strings.Cut(section, "\n## ")
 	tests := testNames(t)
 	items := regexp.MustCompile(`(?m)^[0-9]+\. `).Split(section, -1)[1:]
-	require.Len(t, items, 11)
+	require.Len(t, items, 13)
 	for i, item := range items {
 		_, list, _ := strings.Cut(item, "*Tests:*")
 		names := backquoted.FindAllStringSubmatch(list, -1)
 		require.NotEmpty(t, names, "invariant %d has no test", i+1)
 		for _, name := range names {
 			require.True(t, tests[name[1]], "invariant %d: there is no test %s", i+1, name[1])
+		}
+	}
+}
+
+// The tests that docs/many-machines.md names for the promises exist, and each promise has some.
+func TestThePromisesAreTested(t *testing.T) {
+	text, err := os.ReadFile("docs/many-machines.md")
+	require.NoError(t, err)
+	_, section, _ := strings.Cut(string(text), "\n## Promises\n")
+	section, _, _ = strings.Cut(section, "\nNot promised:")
+	tests := testNames(t)
+	rows := strings.Split(strings.TrimSpace(section), "\n| ")[2:]
+	require.NotEmpty(t, rows)
+	for _, row := range rows {
+		promise, list, _ := strings.Cut(row, " | ")
+		names := backquoted.FindAllStringSubmatch(list, -1)
+		require.NotEmpty(t, names, "no test: %s", promise)
+		for _, name := range names {
+			require.True(t, tests[name[1]], "%s: there is no test %s", promise, name[1])
 		}
 	}
 }
