@@ -29,9 +29,10 @@ type ticker struct {
 
 // works is what the tools have done.
 type works struct {
-	mu      sync.Mutex
-	of      map[string]*work     // by the name of the call
-	tickers map[string][]*ticker // by session, in the order in which its owners opened it
+	mu        sync.Mutex
+	of        map[string]*work     // by the name of the call
+	tickers   map[string][]*ticker // by session, in the order in which its owners opened it
+	shutdowns int                  // responses that say so
 }
 
 // plan is what a guest wants of a tool.

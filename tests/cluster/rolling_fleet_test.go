@@ -6,6 +6,7 @@ import (
 	"hash/fnv"
 	"log/slog"
 	"math/rand/v2"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -39,6 +40,11 @@ func (p *pod) isLate() bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return !p.deadline.IsZero() && !time.Now().Before(p.deadline)
+}
+
+// isLate reports whether the grace of a process with that name has ended.
+func (f *fleet) isLate(host string) bool {
+	return slices.ContainsFunc(f.started(), func(p *pod) bool { return p.host == host && p.isLate() })
 }
 
 // fleet is a cluster of three processes behind a balancer without stickiness, which are replaced while guests call their tools. A seed determines what
@@ -99,7 +105,9 @@ func (f *fleet) start(host string) *pod {
 	require.NoError(f.t, err)
 	f.net.Serve(host, stdadapter.New(p.Server))
 	synctest.Wait() // it joins
+	f.mu.Lock()
 	f.all = append(f.all, p)
+	f.mu.Unlock()
 	f.spray.add(host)
 	f.say("%s starts", host)
 	return p

@@ -264,6 +264,9 @@ func (r *hearing) judgeShutdown(w *work, began time.Time) {
 		p.mu.Lock()
 		late := time.Since(p.deadline)
 		p.mu.Unlock()
+		f.works.mu.Lock()
+		f.works.shutdowns++
+		f.works.mu.Unlock()
 		if late > bound && time.Since(began) > bound {
 			r.fault("its error takes %v", late)
 		}

@@ -4,11 +4,10 @@ import (
 	"context"
 	"fmt"
 	"net/http"
+	"slices"
 	"sync"
 	"testing"
 	"time"
-
-	"github.com/stretchr/testify/require"
 
 	"github.com/rejoin-mcp/rejoin/tests/internal/kit"
 )
@@ -83,12 +82,14 @@ func (f *fleet) replaced(deploy func(*fleet)) {
 	kit.Elapse(5 * time.Second)
 	f.end()
 	all.Wait()
+	for status, n := range f.spray.statuses {
+		if !slices.Contains([]int{http.StatusOK, http.StatusAccepted, http.StatusNoContent, http.StatusNotFound}, status) {
+			f.fault("%d answers have the status %d", n, status)
+		}
+	}
 	if !f.failed() {
 		f.audit()
 	}
+	f.t.Logf("%d calls, %d ended by the end of a grace, answers %v", len(f.works.of), f.works.shutdowns, f.spray.statuses)
 	f.check()
-	f.t.Logf("%d calls, answers %v", len(f.works.of), f.spray.statuses)
-	for status := range f.spray.statuses {
-		require.Contains(f.t, []int{http.StatusOK, http.StatusAccepted, http.StatusNoContent, http.StatusNotFound}, status)
-	}
 }
