@@ -30,17 +30,24 @@ var drains = map[string]meeting{
 	"drain, death of the drained": {each: one(adoption), all: []func(*torture, *client){leaves, death}},
 }
 
+// slot is one of the processes.
+func (tt *torture) slot(n int) *machine {
+	tt.mu.Lock()
+	defer tt.mu.Unlock()
+	return tt.slots[n]
+}
+
 // leaves drains the first process, for longer than its calls take.
-func leaves(tt *torture, _ *client) { tt.leaves(tt.slots[0], 10*time.Minute) }
+func leaves(tt *torture, _ *client) { tt.leaves(tt.slot(0), 10*time.Minute) }
 
 // leavesSoon drains the first process for a time in which some of its calls end.
 func leavesSoon(tt *torture, _ *client) {
-	p := tt.slots[0]
+	p := tt.slot(0)
 	time.AfterFunc(5*time.Second-1, func() { tt.willClose(p) })
 	tt.leaves(p, 5*time.Second)
 }
 
-func leavesToo(tt *torture, _ *client) { tt.leaves(tt.slots[1], 10*time.Minute) }
+func leavesToo(tt *torture, _ *client) { tt.leaves(tt.slot(1), 10*time.Minute) }
 
 func (tt *torture) leaves(p *machine, limit time.Duration) {
 	tt.say("%s drains", p.name)
@@ -59,7 +66,7 @@ func (tt *torture) willClose(p *machine) {
 }
 
 func closes(tt *torture, _ *client) {
-	p := tt.slots[0]
+	p := tt.slot(0)
 	tt.willClose(p)
 	tt.say("%s is closed", p.name)
 	p.Close()
@@ -89,7 +96,7 @@ func arrival(tt *torture, _ *client) {
 }
 
 func deathOfTheHeir(tt *torture, _ *client) {
-	old := tt.slots[1]
+	old := tt.slot(1)
 	tt.kill(old)
 	tt.replace(old, time.Duration(tt.seed%2)*3*lease)
 }
