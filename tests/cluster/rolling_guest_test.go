@@ -224,7 +224,8 @@ func (c *guest) ping(v *visit) {
 	if res == nil {
 		return
 	}
-	if by, body := res.Header.Get("By"), c.whole("ping", res); !strings.Contains(body, `"result"`) && !(c.f.isLate(by) && strings.Contains(body, rejoin.ReasonShutdown)) {
+	by, body := res.Header.Get("By"), c.whole("ping", res)
+	if late := c.f.isLate(by) && strings.Contains(body, rejoin.ReasonShutdown); !late && !strings.Contains(body, `"result"`) {
 		c.fault("ping: %s: %s", by, body)
 	}
 }
