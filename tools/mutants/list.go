@@ -237,7 +237,7 @@ var mutants = []mutant{
 	},
 	{
 		promise: never404, what: "a GET that cannot be served now gets an error",
-		file: "server.go", old: `o.refusal.hold && r.Method`, new: `o.refusal.hold && r.Method == "" && r.Method`,
+		file: "server.go", old: `		srv.holdStream(w, r, in.cursor)`, new: `		srv.refuse(w, &refuseAway, in.id)`,
 		pkg: "./tests/cluster", run: "TestRequestsDuringAnAdoptionThatFails",
 	},
 	{
@@ -285,7 +285,7 @@ var mutants = []mutant{
 	{
 		promise: principal, what: "a request that waited for the search of another one is not compared",
 		file: "locate.go", old: `found.principal != "" && !n.isPrincipal(r, id, found.principal)`, new: `found.principal != "" && n == nil`,
-		pkg: "./tests/cluster", run: "TestAnotherPrincipalOfALivingOwnersSession|TestRequestsDuringAnAdoptionWaitForIt",
+		pkg: "./tests/cluster", run: "TestAnotherPrincipalWaitsForASearch",
 	},
 	{
 		promise: sentOnce, what: "an owner that is silent has not got the request",
@@ -311,7 +311,7 @@ var mutants = []mutant{
 	{
 		promise: sentOnce, what: "a request that was forwarded is forwarded again",
 		file: "locate.go", old: `		case found.place != nil && in.forwarded:`, new: `		case found.place != nil && in == nil:`,
-		pkg: "./tests/cluster", run: "TestARequestCrossesTheEndOfAnAdoption",
+		pkg: "./tests/cluster", run: "TestCrossingsOfACluster",
 	},
 	{
 		promise: saved, what: "it is not waited for",
