@@ -49,6 +49,7 @@ func (tt *torture) drained(p *machine, err error) {
 		return
 	}
 	tt.tally.did("drain succeeded")
+	kit.Elapse(time.Second) // an adoption that had begun is given back
 	now := p.Stats()
 	tt.mu.Lock()
 	defer tt.mu.Unlock()
