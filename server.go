@@ -176,6 +176,14 @@ func (srv *Server) perform(w http.ResponseWriter, r *http.Request, in *incoming)
 			return srv.dispatch(w, reread(r, in))
 		}
 	}
+	if o.refusal == &refuseDraining && srv.node != nil && srv.engine.Draining() { // the drain began in between, and nothing was done
+		switch {
+		case in.forwarded:
+			o.refusal = &refuseMisdirected
+		case srv.node.handOn(r, in):
+			return srv.forward(w, r, in)
+		}
+	}
 	if o.conn == nil || srv.node == nil || in.kind == kindInitialize {
 		return o
 	}
