@@ -154,8 +154,8 @@ func (n *node) placeModern(r *http.Request, in *incoming) *refusal {
 		raw, _ := jsonrpc.Field(m.Params, "taskId")
 		id, _ := jsonrpc.Unquote(raw)
 		return n.placeTask(r, in, id)
-	case m.Kind == jsonrpc.Request && string(m.Method) == methodListen:
-		return n.placeListen(r, in, m)
+	case m.Kind == jsonrpc.Request && string(m.Method) == methodListen && !srv.engine.Draining():
+		n.placeListen(r, in, m)
 	case srv.engine.Draining() && in.forwarded: // the process that has sent it looks for another one
 		return &refuseMisdirected
 	case srv.engine.Draining():
@@ -189,24 +189,23 @@ const maxPlaced = 8
 
 // placeListen finds the process that has the tasks that a client listens to. Tasks of other processes are left out, as if they did not exist: their
 // client polls them.
-func (n *node) placeListen(r *http.Request, in *incoming, m *jsonrpc.Message) *refusal {
+func (n *node) placeListen(r *http.Request, in *incoming, m *jsonrpc.Message) {
 	raw, ok := jsonrpc.Field(m.Params, "notifications", "taskIds")
 	var ids []string
-	if !ok || in.forwarded || n.srv.engine.Draining() || n.srv.tasks == nil || !n.srv.ownsTasks(r, m) || json.Unmarshal(raw, &ids) != nil {
-		return nil
+	if !ok || in.forwarded || in.stays || n.srv.tasks == nil || !n.srv.ownsTasks(r, m) || json.Unmarshal(raw, &ids) != nil {
+		return
 	}
 	principal := n.srv.principal(r)
 	for _, id := range ids {
 		if n.srv.tasks.Find(id, principal) != nil {
-			return nil
+			return
 		}
 	}
 	for _, id := range ids[:min(len(ids), maxPlaced)] {
 		if n.placeTask(r, in, id) == nil { // it is found, or was adopted
-			return nil
+			return
 		}
 	}
-	return nil
 }
 
 // checkTaskRequest returns why a request about a task is refused before it is known which.
