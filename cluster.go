@@ -116,11 +116,13 @@ type node struct {
 	ttl     time.Duration // of a record
 	taskTTL time.Duration // of that of a task
 
-	letGo        atomic.Bool // a drain has let clients go
-	stopped      atomic.Bool // it leaves the cluster
-	left         atomic.Bool // it has left
-	restoring    atomic.Bool // restoreAll works
-	restoreAgain atomic.Bool // and must begin once more
+	looked       chan struct{} // closed when a drain has asked who else is there, or at Close
+	setLooked    func()        // closes it; may be called again
+	letGo        atomic.Bool   // a drain has let clients go
+	stopped      atomic.Bool   // it leaves the cluster
+	left         atomic.Bool   // it has left
+	restoring    atomic.Bool   // restoreAll works
+	restoreAgain atomic.Bool   // and must begin once more
 	adopting     atomic.Int64
 	touching     atomic.Bool // touchAll works
 	touchFailed  atomic.Bool // it could not touch all records
@@ -155,6 +157,8 @@ func newNode(srv *Server, cfg Cluster) (*node, error) {
 		ttl: 24 * time.Hour, searches: map[string]*search{}, failures: map[string]int{}, ended: map[string]bool{}, touched: time.Now(),
 		unknown: hop.Budget{Burst: maxUnknown, Per: time.Second}, warnings: hop.Budget{Burst: maxHopWarnings, Per: time.Minute},
 	}
+	n.looked = make(chan struct{})
+	n.setLooked = sync.OnceFunc(func() { close(n.looked) })
 	n.forwarder = hop.New(hop.Config{Transport: cfg.Transport, Self: cfg.Self, Lease: cfg.Lease, Gone: n.isGone})
 	if idle := srv.cfg.SessionIdleTTL; idle > 0 {
 		n.ttl = 2*idle + cfg.Lease
@@ -184,6 +188,7 @@ func (n *node) leave() {
 	if n.stopped.Swap(true) {
 		return
 	}
+	n.setLooked()
 	n.forwarder.CloseIdle()
 	if reflect.TypeOf(n.Directory).Comparable() {
 		nodes.CompareAndDelete(n.name(), n)

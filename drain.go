@@ -36,7 +36,7 @@ func (srv *Server) Drain(ctx context.Context) error {
 	srv.engine.Drain()
 	srv.cancelListens()
 	if srv.node != nil {
-		srv.node.look(ctx) // another process may have come just now
+		srv.node.lookAround(ctx) // another process may have come just now
 		srv.node.forwarder.LetGo()
 	} else {
 		srv.each(func(s *Session) { s.engine.Drain(false) })
@@ -76,6 +76,12 @@ func (srv *Server) drained() (left DrainError, done bool) {
 		srv.each(func(s *Session) { s.engine.Drain(true) })
 	}
 	return left, done
+}
+
+// lookAround is look at the beginning of a drain. Requests that come meanwhile wait for it, if no other process is known.
+func (n *node) lookAround(ctx context.Context) {
+	defer n.setLooked()
+	n.look(ctx)
 }
 
 // look asks the directory for the members as they are now.

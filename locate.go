@@ -227,7 +227,7 @@ func (n *node) searchOnce(r *http.Request, id, key string, found *search, what *
 		found.place = &hop.Place{Owner: owner, Principal: about.Principal, CanPoll: about.Polls}
 		n.places.Put(key, found.place)
 	case n.srv.engine.Draining(): // this process takes no session over any more, but another one may
-		if found.place = n.heir(about.Principal, about.Polls); found.place == nil {
+		if found.place = n.heir(ctx, about.Principal, about.Polls); found.place == nil {
 			n.srv.stats.away.Add(1)
 		}
 	case !known: // another process may adopt it
@@ -249,9 +249,16 @@ func (n *node) searchOnce(r *http.Request, id, key string, found *search, what *
 	return again
 }
 
-// heir returns a place at another process, which may take a session over, or nil if there is none.
-func (n *node) heir(principal string, canPoll bool) *hop.Place {
+// heir returns a place at another process, which may take a session over, or nil if there is none. This process drains.
+func (n *node) heir(ctx context.Context, principal string, canPoll bool) *hop.Place {
 	others := n.member.Others()
+	if len(others) == 0 {
+		select {
+		case <-n.looked:
+			others = n.member.Others()
+		case <-ctx.Done():
+		}
+	}
 	if len(others) == 0 {
 		return nil
 	}
@@ -266,7 +273,7 @@ func (n *node) handOn(r *http.Request, in *incoming) bool {
 	}
 	version, _ := door.Single(r.Header[versionHeader])
 	v, _ := core.Find(version)
-	in.place = n.heir("", v.Polls)
+	in.place = n.heir(r.Context(), "", v.Polls)
 	return in.place != nil
 }
 
