@@ -246,8 +246,9 @@ func (x *forwarding) passing(in *incoming, a *hop.Answer) *passing {
 	if in.kind == kindModern && string(in.one[0].Method) == methodListen {
 		p.listen = p.left.ids[0]
 	}
-	p.stream = hop.Stream{Out: &p.out, CanPoll: in.place.CanPoll, MayGo: p.listen != nil}
-	p.stream.MayEnd = p.isGet && (!in.get.Resumes || engine.IsStandalone(in.get.Stream))
+	// A subscription that has begun during the drain lasts as long as that: its client would come back here at once.
+	p.stream = hop.Stream{Out: &p.out, CanPoll: in.place.CanPoll, MayGo: p.listen != nil && !x.srv.engine.Draining()}
+	p.stream.MayEnd = p.listen != nil || p.isGet && (!in.get.Resumes || engine.IsStandalone(in.get.Stream))
 	if len(p.left.ids) > 0 {
 		p.stream.Seen = p.left.see
 	}

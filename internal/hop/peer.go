@@ -68,7 +68,7 @@ func (p *peer) count() (n int) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for a := range p.open {
-		if a.sent != nil && a.sent.Method == http.MethodPost && !a.mayGo.Load() {
+		if a.sent != nil && a.sent.Method == http.MethodPost && !a.mayGo.Load() && !a.mayEnd.Load() {
 			n++
 		}
 	}
