@@ -124,9 +124,10 @@ type node struct {
 	restoring    atomic.Bool   // restoreAll works
 	restoreAgain atomic.Bool   // and must begin once more
 	adopting     atomic.Int64
-	touching     atomic.Bool // touchAll works
-	touchFailed  atomic.Bool // it could not touch all records
-	touched      time.Time   // when the records were last touched; only the member's goroutine uses it
+	searching    atomic.Int64 // searches that look or adopt
+	touching     atomic.Bool  // touchAll works
+	touchFailed  atomic.Bool  // it could not touch all records
+	touched      time.Time    // when the records were last touched; only the member's goroutine uses it
 
 	forwarder *hop.Forwarder
 	places    hop.Places

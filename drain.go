@@ -112,7 +112,7 @@ func (n *node) drained() (left DrainError, done bool) {
 		}
 		left = n.srv.unfinished()
 	}
-	return left, left == (DrainError{}) && !waits && !n.hasSessions()
+	return left, left == (DrainError{}) && !waits && n.searching.Load() == 0 && !n.hasSessions()
 }
 
 // unfinished counts what a drain waits for.

@@ -74,7 +74,7 @@ type forwarding struct {
 // forward sends a request to the owner of its session, and passes on what that answers, except a stream. If the session turns out to be here, it does
 // what the request asks for.
 func (srv *Server) forward(w http.ResponseWriter, r *http.Request, in *incoming) outcome {
-	defer srv.forwardingOver()
+	defer srv.tellDrain()
 	x := forwarding{srv: srv, r: r, out: respond.New(w, srv.cfg.WriteTimeout), began: in.waits}
 	if x.began.IsZero() {
 		x.began = time.Now()
@@ -121,8 +121,8 @@ func reread(r *http.Request, in *incoming) *http.Request {
 	return r
 }
 
-// forwardingOver tells a drain, which waits for forwarded requests.
-func (srv *Server) forwardingOver() {
+// tellDrain tells a drain that something may have ended that it waits for.
+func (srv *Server) tellDrain() {
 	if srv.engine.Draining() {
 		srv.engine.Notify()
 	}
@@ -257,7 +257,7 @@ func (x *forwarding) passing(in *incoming, a *hop.Answer) *passing {
 
 // serve passes the stream on.
 func (p *passing) serve() {
-	defer p.srv.forwardingOver()
+	defer p.srv.tellDrain()
 	defer p.answer.Close()
 	p.answer.Head(p.out.Header())
 	end, err := p.answer.Pass(&p.stream)

@@ -193,6 +193,11 @@ const maxOvertaken = 5
 
 // searchOnce is search, unless it returns true: then it is to be called again.
 func (n *node) searchOnce(r *http.Request, id, key string, found *search, what *sought) (again bool) {
+	n.searching.Add(1) // before Draining is looked at: a drain waits for adoptions, which are given back then
+	defer func() {
+		n.searching.Add(-1)
+		n.srv.tellDrain()
+	}()
 	// An earlier search may have adopted it after the request that has begun this one had looked.
 	if s, by, here := what.here(n.srv, id); here && by == found.by {
 		found.session, found.here = s, true

@@ -66,7 +66,7 @@ func TestEverythingCrossesAnAdoption(t *testing.T) {
 			}
 			w.net.CloseIdle()
 			elapse(2 * time.Hour)
-			switch now := heapObjects(); round {
+			switch now := kit.HeapObjects(); round {
 			case crossedRounds / 3:
 				objects, resting = now, len(kit.Goroutines())
 			case crossedRounds - 1:

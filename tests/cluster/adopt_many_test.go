@@ -115,7 +115,7 @@ func TestManyAdopters(t *testing.T) {
 				of(n).forget()
 			}
 			elapse(2 * time.Hour)
-			switch now := heapObjects(); round {
+			switch now := kit.HeapObjects(); round {
 			case rounds / 3:
 				objects, resting = now, len(kit.Goroutines())
 			case rounds - 1:

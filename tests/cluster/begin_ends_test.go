@@ -51,9 +51,9 @@ func TestASessionMovesBeforeAStreamOfItHasBegun(t *testing.T) {
 			call := w.CallTool("x", nil)
 			tool := first.next()
 			elapse(10 * time.Millisecond)
-			found, err := w.engine.Find(t.Context(), keyOf(w.session()), cluster.Process{})
+			found, err := w.engine.Find(t.Context(), kit.KeyOf(w.session()), cluster.Process{})
 			require.NoError(t, err)
-			_, _, err = w.engine.Adopt(t.Context(), keyOf(w.session()), found.Record.Fence, cluster.Member{
+			_, _, err = w.engine.Adopt(t.Context(), kit.KeyOf(w.session()), found.Record.Fence, cluster.Member{
 				Process: cluster.Process{Cluster: "test", Incarnation: "thief", Self: "http://thief"},
 			}, time.Hour)
 			require.NoError(t, err)

@@ -345,7 +345,7 @@ func TestAnEngineLosesTheLogsBeforeARelease(t *testing.T) {
 		call, tool := w.run(t, 2)
 		tool.Returns("done")
 		elapse(time.Second)
-		found, err := w.engine.Find(t.Context(), keyOf(w.session()), cluster.Process{})
+		found, err := w.engine.Find(t.Context(), kit.KeyOf(w.session()), cluster.Process{})
 		require.NoError(t, err)
 		w.engine.Forget()
 		require.NoError(t, w.engine.Put(t.Context(), found.Record, time.Hour))

@@ -117,7 +117,7 @@ func TestASessionOfALaterVersionIsForwarded(t *testing.T) {
 	kit.Bubble(t, func(t *testing.T) {
 		w, owner, front := newForwarded(t, options{})
 		owner.link.SetScript(nil)
-		found, err := w.engine.Find(t.Context(), keyOf(w.session()), cluster.Process{})
+		found, err := w.engine.Find(t.Context(), kit.KeyOf(w.session()), cluster.Process{})
 		require.NoError(t, err)
 		later := *found.Record
 		later.Format, later.About = 99, []byte("something new")

@@ -158,7 +158,7 @@ var situations = []situation{
 		name: "the owner is dead, and its record of an unknown format", at: 1, want: isLater, alive: true,
 		bring: func(t *testing.T, w *world, _ func(int) *watched) {
 			t.Helper()
-			found, err := w.engine.Find(t.Context(), keyOf(w.session()), cluster.Process{})
+			found, err := w.engine.Find(t.Context(), kit.KeyOf(w.session()), cluster.Process{})
 			require.NoError(t, err)
 			record := *found.Record
 			record.Format = 2

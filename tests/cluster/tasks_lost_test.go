@@ -121,7 +121,7 @@ func TestTheEngineLearnsNoTaskIDs(t *testing.T) {
 		w := newWorld(t, tasks())
 		id, tool := w.task(t, 0)
 		tool.Returns(done(1))
-		found, err := w.engine.Find(t.Context(), keyOf(id), cluster.Process{})
+		found, err := w.engine.Find(t.Context(), kit.KeyOf(id), cluster.Process{})
 		require.NoError(t, err)
 		require.NotContains(t, string(found.Record.About), id)
 		require.Equal(t, "completed map[n:1]", w.state(t, 0, id))

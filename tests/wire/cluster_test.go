@@ -169,6 +169,33 @@ var clusterRows = []row{
 		kit.Elapse(10 * time.Millisecond)
 		w.refuses(w.request(http.MethodPost, kit.Ping, "Mcp-Session-Id", rand.Text()), "404 error(-32001,null)", "no such session")
 	}},
+	{"a task that another process has let go is refused with 503 and Retry-After where there is no room", func(t *testing.T) {
+		engine := cluster.NewMemory(eventstore.MemoryConfig{})
+		network := kit.NewNetwork(t)
+		config := func(name string, most int) rejoin.Config {
+			return rejoin.Config{
+				Eras: rejoin.EraBoth, Policy: rejoin.Policy{TaskAfter: time.Second}, Tasks: rejoin.Tasks{Max: most}, Logger: kit.QuietLogger(), Store: engine,
+				Cluster: &rejoin.Cluster{Name: "rows", Self: "http://" + name, Transport: network.Transport(name)},
+			}
+		}
+		app, _ := kit.ManualTools()
+		s := kit.NewServer(t, app, config("other", 10))
+		network.Serve("other", stdadapter.New(s))
+		w := newWorld(t, rejointest.Config{Server: config("own", 1)})
+		synctest.Wait() // both join
+		var ids [2]string
+		for i := range ids {
+			res := kit.Serve(s, w.modernCall("tools/call", "x", `,"name":"x"`, nil, []string{capabilitiesMember, takesTasks}))
+			kit.Elapse(time.Second)
+			synctest.Wait()
+			_, id, _ := strings.Cut(res.Body.String(), `"taskId":"`)
+			ids[i], _, _ = strings.Cut(id, `"`)
+		}
+		s.Close()
+		synctest.Wait()
+		w.answers(w.ofTask("tasks/get", ids[0], "", nil, nil))
+		w.refuses(w.ofTask("tasks/get", ids[1], "", nil, nil), `503 error(-32000,"mine")`, "too many tasks", "Retry-After", "1")
+	}},
 	{"no session is opened where Cluster.Self is the address of another process", func(t *testing.T) {
 		w, _, network, _ := newClusterWorld(t, kit.Batches)
 		app, _ := kit.ManualTools()

@@ -311,7 +311,7 @@ var mutants = []mutant{
 	{
 		promise: sentOnce, what: "a request that was forwarded is forwarded again",
 		file: "locate.go", old: `		case found.place != nil && in.forwarded:`, new: `		case found.place != nil && in == nil:`,
-		pkg: "./tests/cluster", run: "TestCrossingsOfACluster",
+		pkg: "./tests/torture", run: "TestCrossingsOfACluster",
 	},
 	{
 		promise: saved, what: "it is not waited for",

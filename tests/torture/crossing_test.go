@@ -1,4 +1,4 @@
-package cluster_test
+package torture_test
 
 import (
 	"fmt"
@@ -120,7 +120,7 @@ func meet(t *testing.T, all map[string]meeting) {
 					if round == crossingRounds/3 || round == crossingRounds-1 {
 						kit.Elapse(30 * time.Minute) // places of sessions are forgotten
 					}
-					switch now := heapObjects(); round {
+					switch now := kit.HeapObjects(); round {
 					case crossingRounds / 3:
 						objects, resting, machines = now, len(kit.Goroutines()), tt.started
 					case crossingRounds - 1:
@@ -241,12 +241,4 @@ func (tt *torture) reset() {
 		p.Close()
 	}
 	tt.graves = nil
-}
-
-func heapObjects() uint64 {
-	var m runtime.MemStats
-	runtime.GC()
-	runtime.GC()
-	runtime.ReadMemStats(&m)
-	return m.HeapObjects
 }

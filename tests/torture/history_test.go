@@ -1,9 +1,7 @@
-package cluster_test
+package torture_test
 
 import (
 	"bytes"
-	"crypto/sha256"
-	"encoding/base64"
 	"flag"
 	"fmt"
 	"hash/fnv"
@@ -28,6 +26,8 @@ var (
 	from  = flag.Int("from", 0, "the seed of the first one")
 	logs  = flag.Bool("logs", false, "tell what the processes log, too")
 )
+
+const lease = 9 * time.Second
 
 // machine is a process of the torture test, and the network around it.
 type machine struct {
@@ -134,12 +134,6 @@ func (tt *torture) rand(what string) *rand.Rand {
 	h := fnv.New64a()
 	_, _ = h.Write([]byte(what))
 	return rand.New(rand.NewPCG(tt.seed, h.Sum64()))
-}
-
-// keyOf is the name of a session in the engine.
-func keyOf(id string) string {
-	sum := sha256.Sum256([]byte(id))
-	return "test/" + base64.RawURLEncoding.EncodeToString(sum[:20])
 }
 
 // Whatever dies, and whatever the engine loses, no event is lost that the owner or the engine still has; none comes twice; and no call hangs.

@@ -1,10 +1,11 @@
-package cluster_test
+package torture_test
 
 import (
 	"net/http"
 
 	stdadapter "github.com/rejoin-mcp/rejoin/adapters/stdlib"
 	"github.com/rejoin-mcp/rejoin/cluster"
+	"github.com/rejoin-mcp/rejoin/tests/internal/kit"
 )
 
 type wireKey struct{}
@@ -22,7 +23,7 @@ func (n noting) RoundTrip(r *http.Request) (*http.Response, error) {
 // forwardedTo serves what other machines forward to one.
 func (tt *torture) forwardedTo(p *machine) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		key := keyOf(r.Header.Get("Mcp-Session-Id"))
+		key := kit.KeyOf(r.Header.Get("Mcp-Session-Id"))
 		tt.awake(p)
 		tt.count(&p.serving)
 		defer func() {

@@ -1,4 +1,4 @@
-package cluster_test
+package torture_test
 
 import (
 	"context"
@@ -185,7 +185,7 @@ func (f *fleet) end() {
 func (f *fleet) note(id string, lives bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	f.sessions[keyOf(id)] = lives
+	f.sessions[kit.KeyOf(id)] = lives
 }
 
 // audit checks, when all guests have gone, that nothing of them is left.

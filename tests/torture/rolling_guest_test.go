@@ -1,4 +1,4 @@
-package cluster_test
+package torture_test
 
 import (
 	"context"
@@ -151,7 +151,7 @@ func (c *guest) open() *visit {
 	c.mu.Lock()
 	c.visit = v
 	c.mu.Unlock()
-	c.f.say("%s: session %s by %s", c.name, short(keyOf(v.id)), res.Header.Get("By"))
+	c.f.say("%s: session %s by %s", c.name, short(kit.KeyOf(v.id)), res.Header.Get("By"))
 	c.notify(v, "notifications/initialized", "")
 	return v
 }
@@ -205,7 +205,7 @@ func (c *guest) remove(v *visit) {
 	c.mu.Lock()
 	v.deleted = true
 	c.mu.Unlock()
-	c.f.say("%s: ends %s", c.name, short(keyOf(v.id)))
+	c.f.say("%s: ends %s", c.name, short(kit.KeyOf(v.id)))
 	if res := c.send("DELETE", http.MethodDelete, "", "", v, http.StatusNoContent); res == nil {
 		c.fault("DELETE has failed")
 	} else {

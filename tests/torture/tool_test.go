@@ -1,4 +1,4 @@
-package cluster_test
+package torture_test
 
 import (
 	"context"
@@ -41,12 +41,12 @@ func (tt *torture) app(p *machine) rejoin.App {
 var errUnopened = errors.New("this app cannot open the session")
 
 func (a *tellerApp) Open(r *http.Request, s *rejoin.Session, state []byte) (rejoin.AppSession, error) {
-	tt, key := a.tt, keyOf(s.ID())
+	tt, key := a.tt, kit.KeyOf(s.ID())
 	tt.mu.Lock()
 	tt.refs[s.Ref()] = key
 	tt.mu.Unlock()
 	if id := r.Header.Get("Mcp-Session-Id"); id != "" {
-		if key != keyOf(id) {
+		if key != kit.KeyOf(id) {
 			tt.fault("%s: asked to open another session than the request's", a.p.name)
 		}
 		tt.mu.Lock()
@@ -87,7 +87,7 @@ func (a *tellerApp) handle(ctx context.Context, r *rejoin.Request) (any, error) 
 		return nil, err
 	}
 	h := rejoin.HandleFromContext(ctx)
-	tt, key := a.tt, keyOf(h.Session().ID())
+	tt, key := a.tt, kit.KeyOf(h.Session().ID())
 	me := tt.begin(o.Name, key, a.p)
 	if me == nil {
 		return nil, errUnopened

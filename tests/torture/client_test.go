@@ -1,4 +1,4 @@
-package cluster_test
+package torture_test
 
 import (
 	"encoding/json"
@@ -198,7 +198,7 @@ func (c *client) open() bool {
 	}
 	c.mu.Lock()
 	c.id = x.head.Get("Mcp-Session-Id")
-	c.key = keyOf(c.id)
+	c.key = kit.KeyOf(c.id)
 	c.mu.Unlock()
 	t := c.tt.taleOf(c.key)
 	c.tt.mu.Lock()

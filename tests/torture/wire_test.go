@@ -1,4 +1,4 @@
-package cluster_test
+package torture_test
 
 import (
 	"bytes"
@@ -60,7 +60,7 @@ func (tt *torture) send(p *machine, method, session, cursor, body string) *wire 
 	p.wires[x] = true
 	go func() {
 		tt.awake(p)
-		before, nth := tt.engine.owner(keyOf(session))
+		before, nth := tt.engine.owner(kit.KeyOf(session))
 		x.mu.Lock()
 		x.before, x.nth = before, nth
 		x.mu.Unlock()

@@ -1,4 +1,4 @@
-package cluster_test
+package torture_test
 
 import (
 	"context"
@@ -73,7 +73,7 @@ func (a *worker) Open(r *http.Request, s *rejoin.Session, state []byte) (rejoin.
 func (a *worker) tick(s *rejoin.Session) {
 	t := &ticker{}
 	a.f.works.mu.Lock()
-	key := keyOf(s.ID())
+	key := kit.KeyOf(s.ID())
 	t.name = fmt.Sprintf("%s#%d", a.p.host, len(a.f.works.tickers[key]))
 	a.f.works.tickers[key] = append(a.f.works.tickers[key], t)
 	a.f.works.mu.Unlock()

@@ -1,4 +1,4 @@
-package cluster_test
+package torture_test
 
 import (
 	"encoding/json"
@@ -333,7 +333,7 @@ func (r *hearing) complete() bool {
 	defer f.works.mu.Unlock()
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	tickers := f.works.tickers[keyOf(r.v.id)]
+	tickers := f.works.tickers[kit.KeyOf(r.v.id)]
 	if len(r.tickers) == 0 {
 		return false
 	}
