@@ -399,7 +399,7 @@ func (r *Record) release(wait time.Duration, refill func() error, done func(erro
 		err = r.lastWrites(refill)
 		r.done()
 	}
-	final := err == nil || errors.Is(err, eventstore.ErrFenced) || errors.Is(err, cluster.ErrEnded) || errors.Is(err, eventstore.ErrClosed) ||
+	final := err == nil || errors.Is(err, errState) || errors.Is(err, eventstore.ErrFenced) || errors.Is(err, cluster.ErrEnded) || errors.Is(err, eventstore.ErrClosed) ||
 		errors.Is(err, cluster.ErrSuperseded)
 	if !final && !r.host.Left() {
 		time.AfterFunc(wait, func() { r.release(min(2*wait, time.Second), refill, done) })
@@ -416,10 +416,17 @@ func (r *Record) lastWrites(refill func() error) error {
 	if err == nil {
 		err = r.lastSave()
 	}
+	noState := errors.Is(err, errState) // the next owner goes on with what was saved last
+	if noState {
+		err = nil
+	}
 	if err == nil && !r.doubted.Load() {
 		if err = r.do(release); err == nil {
 			return nil
 		}
+	}
+	if noState { // it cannot be written again
+		return errState
 	}
 	if err == nil || errors.Is(err, cluster.ErrUnknown) { // the engine has lost it, or may have
 		r.doubted.Store(true)
@@ -458,12 +465,19 @@ func (r *Record) lastSave() error {
 	if r.saved.Load() >= changed {
 		return nil
 	}
-	err := r.do(func(ctx context.Context) error { return r.dir.Save(ctx, r.Key, r.Fence, changed, r.state()) })
+	var state []byte
+	if Safely(func() error { state = r.state(); return nil }) != nil {
+		return errState
+	}
+	err := r.do(func(ctx context.Context) error { return r.dir.Save(ctx, r.Key, r.Fence, changed, state) })
 	if err == nil {
 		r.saved.Store(changed)
 	}
 	return err
 }
+
+// errState says that the app's function of the state has panicked. Another attempt would not help.
+var errState = errors.New("the state of a session cannot be had")
 
 // Forget ends all writes of the record: another process owns it.
 func (r *Record) Forget() { r.close() }

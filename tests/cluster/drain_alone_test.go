@@ -22,12 +22,21 @@ func (s *stalled) Write(p []byte) (int, error) {
 	return s.Response.Write(p)
 }
 
-// A drain of the only process waits for a client that does not read, and does nothing meanwhile.
-func TestADrainOfTheOnlyProcessWaitsForAClientThatDoesNotRead(t *testing.T) {
+// A drain waits for a client that does not read, and does nothing meanwhile.
+func TestADrainWaitsForAClientThatDoesNotRead(t *testing.T) {
+	for _, alone := range []bool{true, false} {
+		aDrainWaits(t, alone)
+	}
+}
+
+func aDrainWaits(t *testing.T, alone bool) {
+	t.Helper()
 	kit.Bubble(t, func(t *testing.T) {
 		w := newWorld(t, options{})
-		w.processes[1].Close()
-		elapse(lease)
+		if alone {
+			w.processes[1].Close()
+			elapse(lease)
+		}
 		res := &stalled{&kit.Response{Head: http.Header{}}, make(chan struct{})}
 		go w.processes[0].Serve(res, kit.Request(t, http.MethodGet, "", "Mcp-Session-Id", w.open(t, 0), "Accept", "text/event-stream"))
 		synctest.Wait()
