@@ -25,6 +25,7 @@ type ownedTask struct {
 	writing  bool          // settle runs
 	stopping bool          // the task is to be released when the store has the end
 	parting  parting
+	released [][]byte // the end as known had it when the task was released
 }
 
 // parting says how a process lets a task go.
@@ -133,20 +134,29 @@ func (t *Task) reveal() {
 func (t *Task) ending() (events [][]byte, ok bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
+	if t.owned.stored || t.owned.writing {
+		return nil, false
+	}
+	events = t.known()
+	t.owned.writing = events != nil
+	return events, t.owned.writing
+}
+
+// known returns the events for the store as far as this process has them without a log. Nil: the task has not ended, or its response is in a log only.
+// Under the lock.
+func (t *Task) known() [][]byte {
 	at, ended := t.m.Ending()
-	if !ended || t.owned.stored || t.owned.writing {
-		return nil, false
+	if !ended || t.response == nil && at.Status != core.TaskCancelled {
+		return nil
 	}
-	t.owned.writing = true
 	first, err := json.Marshal(taskEnding(at))
-	if err != nil { // not reached
-		return nil, false
+	switch {
+	case err != nil: // not reached
+		return nil
+	case t.response == nil:
+		return [][]byte{first}
 	}
-	events = [][]byte{first}
-	if t.response != nil {
-		events = append(events, t.response)
-	}
-	return events, true
+	return [][]byte{first, t.response}
 }
 
 // writeEnd gives the store the events, and the record before, if the engine has lost that.
@@ -281,8 +291,15 @@ func (t *Task) Restore(lost bool) {
 // refill gives the store the end as this process still has it.
 func (t *Task) refill() error {
 	events, _, err := readAll(t.tail())
-	if err != nil || len(events) == 0 {
-		return nil //nolint:nilerr // this process does not have it any more
+	if err != nil || len(events) == 0 { // it had no room
+		t.mu.Lock()
+		if events = t.known(); events == nil {
+			events = t.owned.released
+		}
+		t.mu.Unlock()
+	}
+	if len(events) == 0 {
+		return nil // this process does not have it any more
 	}
 	if err = t.giveEnd(events); errors.Is(err, eventstore.ErrSequence) { // the store has not lost it
 		return nil
@@ -295,7 +312,7 @@ func (t *Task) HandOver() (done bool) {
 	var p taskPass
 	t.mu.Lock()
 	if t.owned.stored && !t.dropped {
-		t.owned.parting = releasesTask
+		t.owned.parting, t.owned.released = releasesTask, t.known()
 		t.step(&core.TaskIn{Op: core.TaskMove}, nil, &p)
 	}
 	done = t.dropped
