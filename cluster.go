@@ -189,7 +189,6 @@ func (n *node) leave() {
 	if n.stopped.Swap(true) {
 		return
 	}
-	n.setLooked()
 	n.forwarder.CloseIdle()
 	if reflect.TypeOf(n.Directory).Comparable() {
 		nodes.CompareAndDelete(n.name(), n)

@@ -144,6 +144,9 @@ func (srv *Server) unfinished() (left DrainError) {
 // process are answered with an error here, and go on there. The process leaves the cluster when its sessions have ended, in a goroutine that Close does
 // not wait for, for at most 30 s.
 func (srv *Server) Close() {
+	if srv.node != nil {
+		srv.node.setLooked() // before: no request waits for a drain that may never come
+	}
 	srv.engine.Drain()
 	srv.cancelModern() // first: a call that becomes a task after Stop finds out by it
 	if srv.tasks != nil {

@@ -425,7 +425,7 @@ func (r *Record) lastWrites(refill func() error) error {
 			return nil
 		}
 	}
-	if noState { // it cannot be written again
+	if lost := errors.Is(err, cluster.ErrUnknown) || errors.Is(err, eventstore.ErrFenced); noState && (err == nil || lost) { // it cannot be written again
 		return errState
 	}
 	if err == nil || errors.Is(err, cluster.ErrUnknown) { // the engine has lost it, or may have
