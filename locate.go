@@ -81,7 +81,7 @@ func (n *node) locate(r *http.Request, in *incoming, id string, what *sought) *r
 		case here && by == n.srv.principal(r):
 			in.session = s
 			return nil
-		case here, !what.isID(id):
+		case here && n.member.Holds(), !what.isID(id): // of another user. Without the directory it is as an id that does not exist
 			return what.unknown
 		case n.hasEnded(key) && !n.Stopped() && n.member.Holds(): // else it goes on in another process, or may do so
 			return what.unknown
