@@ -102,7 +102,7 @@ func (srv *Server) forward(w http.ResponseWriter, r *http.Request, in *incoming)
 		case !x.again(in, err):
 			return outcome{refusal: x.fail(in, err), id: in.id}
 		}
-		next := &incoming{waits: x.began, stays: in.kind == kindModern && string(in.one[0].Method) == methodListen}
+		next := &incoming{waits: x.began, declined: append(in.declined, owner.Incarnation), stays: in.kind == kindModern && string(in.one[0].Method) == methodListen}
 		r = reread(r, in)
 		switch f := srv.read(w, r, next); {
 		case f != nil:

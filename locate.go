@@ -7,6 +7,7 @@ import (
 	"errors"
 	"math/rand/v2"
 	"net/http"
+	"slices"
 	"strings"
 	"time"
 
@@ -58,6 +59,7 @@ type search struct {
 	session   *Session   // it was adopted
 	here      bool       // it was adopted, or found here meanwhile
 	place     *hop.Place // another process owns it
+	released  bool       // that is one of those that may take it over
 	refusal   *refusal   // why there is neither
 	by        string     // the user whose request has begun it
 	principal string     // the hash in the record; "": none was found
@@ -133,6 +135,12 @@ func (n *node) locate(r *http.Request, in *incoming, id string, what *sought) *r
 			return nil
 		case found.place != nil && in.forwarded:
 			return &refuseMisdirected
+		case found.released && slices.Contains(in.declined, found.place.Owner.Incarnation):
+			in.place, in.key = n.heir(r.Context(), in.declined, found.place.Principal, found.place.CanPoll), key
+			if in.place == nil {
+				return &refuseAway
+			}
+			return nil
 		case found.place != nil:
 			in.place, in.key = found.place, key
 			return nil
@@ -232,9 +240,10 @@ func (n *node) searchOnce(r *http.Request, id, key string, found *search, what *
 		found.place = &hop.Place{Owner: owner, Principal: about.Principal, CanPoll: about.Polls}
 		n.places.Put(key, found.place)
 	case n.srv.engine.Draining(): // this process takes no session over any more, but another one may
-		if found.place = n.heir(ctx, about.Principal, about.Polls); found.place == nil {
+		if found.place = n.heir(ctx, nil, about.Principal, about.Polls); found.place == nil {
 			n.srv.stats.away.Add(1)
 		}
+		found.released = found.place != nil
 	case !known: // another process may adopt it
 	case !n.member.Holds():
 		n.srv.stats.away.Add(1)
@@ -254,8 +263,9 @@ func (n *node) searchOnce(r *http.Request, id, key string, found *search, what *
 	return again
 }
 
-// heir returns a place at another process, which may take a session over, or nil if there is none. This process drains.
-func (n *node) heir(ctx context.Context, principal string, canPoll bool) *hop.Place {
+// heir returns a place at another process, which may take a session over, or nil if there is none: one of those that have not declined, as a process
+// does that drains too, as long as there are any. This process drains.
+func (n *node) heir(ctx context.Context, declined []string, principal string, canPoll bool) *hop.Place {
 	others := n.member.Others()
 	if len(others) == 0 {
 		select {
@@ -266,6 +276,10 @@ func (n *node) heir(ctx context.Context, principal string, canPoll bool) *hop.Pl
 	}
 	if len(others) == 0 {
 		return nil
+	}
+	willing := slices.DeleteFunc(slices.Clone(others), func(m cluster.Member) bool { return slices.Contains(declined, m.Incarnation) })
+	if len(willing) > 0 {
+		others = willing
 	}
 	return &hop.Place{Owner: others[rand.IntN(len(others))], Principal: principal, CanPoll: canPoll} //nolint:gosec // any will do
 }
@@ -278,7 +292,7 @@ func (n *node) handOn(r *http.Request, in *incoming) bool {
 	}
 	version, _ := door.Single(r.Header[versionHeader])
 	v, _ := core.Find(version)
-	in.place = n.heir(r.Context(), "", v.Polls)
+	in.place = n.heir(r.Context(), in.declined, "", v.Polls)
 	return in.place != nil
 }
 

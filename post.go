@@ -34,6 +34,7 @@ type incoming struct {
 	place     *hop.Place // the session is in another process; session is nil then
 	key       string     // of that session
 	stays     bool       // a subscriptions/listen that the process with its tasks does not take: it is served without them
+	declined  []string   // incarnations of processes that have not taken it
 	forwarded bool       // another process has forwarded the request
 	note      hop.Note   // what that says
 	waits     time.Time  // since when it waits for the session to be found, or for its owner; zero: it does not
