@@ -420,12 +420,12 @@ func (r *Record) lastWrites(refill func() error) error {
 	if noState {
 		err = nil
 	}
-	if err == nil && !r.doubted.Load() {
+	if err == nil && (noState || !r.doubted.Load()) {
 		if err = r.do(release); err == nil {
 			return nil
 		}
 	}
-	if lost := errors.Is(err, cluster.ErrUnknown) || errors.Is(err, eventstore.ErrFenced); noState && (err == nil || lost) { // it cannot be written again
+	if noState && (errors.Is(err, cluster.ErrUnknown) || errors.Is(err, eventstore.ErrFenced)) { // the record cannot be written again
 		return errState
 	}
 	if err == nil || errors.Is(err, cluster.ErrUnknown) { // the engine has lost it, or may have
