@@ -42,8 +42,7 @@ func (srv *Server) Drain(ctx context.Context) error {
 		srv.each(func(s *Session) { s.engine.Drain(false) })
 	}
 	for {
-		left, done := srv.drained()
-		if done {
+		if _, done := srv.drained(); done {
 			if srv.node != nil {
 				srv.node.forwarder.End()
 			}
@@ -53,7 +52,8 @@ func (srv *Server) Drain(ctx context.Context) error {
 		select {
 		case <-srv.engine.Changed():
 		case <-ctx.Done():
-			if left, done = srv.drained(); done { // the last request may just have ended
+			left, done := srv.drained()
+			if done { // the last request may just have ended
 				continue
 			}
 			srv.Close()

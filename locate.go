@@ -78,38 +78,8 @@ const (
 func (n *node) locate(r *http.Request, in *incoming, id string, what *sought) *refusal {
 	key := n.key(id)
 	for {
-		s, by, here := what.here(n.srv, id) // adopted just now
-		switch {
-		case here && by == n.srv.principal(r):
-			in.session = s
-			return nil
-		case here && n.member.Holds(), !what.isID(id): // of another user. Without the directory it is as an id that does not exist
-			return what.unknown
-		case n.hasEnded(key) && !n.Stopped() && n.member.Holds(): // else it goes on in another process, or may do so
-			return what.unknown
-		case in.forwarded && n.srv.engine.Draining(): // it takes no session over, so the process that has sent the request looks for another one
-			return &refuseMisdirected
-		}
-		if at := n.places.Find(key); at != nil && !in.forwarded {
-			if at.Principal != "" && !n.isPrincipalOf(at, r, id) {
-				return what.unknown
-			}
-			if !n.member.Suspects(at.Owner) {
-				in.place, in.key = at, key
-				return nil
-			}
-			n.places.Drop(key, at)
-		}
-		if !n.member.Serves(r.Context()) { // the directory does not answer, or this process has left the cluster
-			if n.handOn(r, in) {
-				if owner := n.ownerOf(r, id, key); owner != nil {
-					in.place = owner
-				}
-				in.key = key
-				return nil
-			}
-			n.srv.stats.away.Add(1)
-			return &refuseAway
+		if f, done := n.recall(r, in, id, key, what); done {
+			return f
 		}
 		principal := n.srv.principal(r) // before the search begins, because it is code of the user
 		found, mine := n.beginSearch(key)
@@ -123,31 +93,74 @@ func (n *node) locate(r *http.Request, in *incoming, id string, what *sought) *r
 			like.Body = http.NoBody
 			go n.search(like, id, key, found, what)
 		}
-		if !n.await(r, in, found) {
-			return &refuseAway
-		}
 		switch {
+		case !n.await(r, in, found):
+			return &refuseAway
 		case !mine && found.principal != "" && !isHashOf(found.principal, id, principal):
 			return what.unknown
 		case !mine && (found.again || found.here): // then it is here
-		case found.here:
-			in.session = found.session
-			return nil
-		case found.place != nil && in.forwarded:
-			return &refuseMisdirected
-		case found.released && slices.Contains(in.declined, found.place.Owner.Incarnation):
-			in.place, in.key = n.heir(r.Context(), in.declined, found.place.Principal, found.place.CanPoll), key
-			if in.place == nil {
-				return &refuseAway
-			}
-			return nil
-		case found.place != nil:
-			in.place, in.key = found.place, key
-			return nil
 		default:
-			return found.refusal
+			return n.goTo(r, in, key, found)
 		}
 	}
+}
+
+// recall answers, if it can, what locate asks, by what this process knows without the directory.
+func (n *node) recall(r *http.Request, in *incoming, id, key string, what *sought) (f *refusal, done bool) {
+	s, by, here := what.here(n.srv, id) // adopted just now
+	switch {
+	case here && by == n.srv.principal(r):
+		in.session = s
+		return nil, true
+	case here && n.member.Holds(), !what.isID(id): // of another user. Without the directory it is as an id that does not exist
+		return what.unknown, true
+	case n.hasEnded(key) && !n.Stopped() && n.member.Holds(): // else it goes on in another process, or may do so
+		return what.unknown, true
+	case in.forwarded && n.srv.engine.Draining(): // it takes no session over, so the process that has sent the request looks for another one
+		return &refuseMisdirected, true
+	}
+	if at := n.places.Find(key); at != nil && !in.forwarded {
+		if at.Principal != "" && !n.isPrincipalOf(at, r, id) {
+			return what.unknown, true
+		}
+		if !n.member.Suspects(at.Owner) {
+			in.place, in.key = at, key
+			return nil, true
+		}
+		n.places.Drop(key, at)
+	}
+	switch {
+	case n.member.Serves(r.Context()):
+		return nil, false
+	case !n.handOn(r, in): // the directory does not answer, or this process has left the cluster
+		n.srv.stats.away.Add(1)
+		return &refuseAway, true
+	}
+	if owner := n.ownerOf(r, id, key); owner != nil {
+		in.place = owner
+	}
+	in.key = key
+	return nil, true
+}
+
+// goTo fills in with what a search has found.
+func (n *node) goTo(r *http.Request, in *incoming, key string, found *search) *refusal {
+	switch {
+	case found.here:
+		in.session = found.session
+		return nil
+	case found.place == nil:
+		return found.refusal
+	case in.forwarded:
+		return &refuseMisdirected
+	}
+	in.place, in.key = found.place, key
+	if found.released && slices.Contains(in.declined, found.place.Owner.Incarnation) {
+		if in.place = n.heir(r.Context(), in.declined, found.place.Principal, found.place.CanPoll); in.place == nil {
+			return &refuseAway
+		}
+	}
+	return nil
 }
 
 // beginSearch returns the search for a session that runs, or begins one, which is the caller's then. Nil: too many have found nothing.

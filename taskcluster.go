@@ -2,6 +2,7 @@ package rejoin
 
 import (
 	"encoding/json"
+	"errors"
 	"net/http"
 	"sync/atomic"
 	"time"
@@ -97,14 +98,17 @@ func (n *node) takeTask(r *http.Request, id, principal string, record *cluster.R
 		ID: id, Principal: principal, Created: about.Created, Config: core.TaskConfig{TTL: about.Task.TTL},
 		Owner: &engine.Owner{Key: mine.Key, Fence: mine.Fence, Record: mine}, Streams: adoptedStreams(streams),
 	})
-	if t == nil || n.srv.engine.Draining() || !n.member.Holds() {
-		if err != nil {
+	if draining := n.srv.engine.Draining(); err != nil || draining || !n.member.Holds() { // that began in between
+		if err != nil && !errors.Is(err, engine.ErrNoRoom) {
 			n.srv.log.Error("rejoin: a task of a process that is lost could not be read", "error", err)
 		}
 		if t != nil {
 			t.HandOver()
 		}
 		mine.Release(nil, nil)
+		if draining {
+			return nil, &refuseOvertaken
+		}
 		return nil, &refuseAway
 	}
 	task.Store(t)

@@ -2,6 +2,7 @@ package engine
 
 import (
 	"encoding/json"
+	"errors"
 	"time"
 
 	"github.com/rejoin-mcp/rejoin/core"
@@ -17,8 +18,8 @@ type AdoptedTask struct {
 	Streams       []AdoptedStream
 }
 
-// Adopt makes a task that another process had: as it has ended there, or else failed with core.OwnerLost. Nil without an error: there is no room, or Stop
-// was called. An error: the store does not answer.
+// Adopt makes a task that another process had: as it has ended there, or else failed with core.OwnerLost. ErrNoRoom: there is no room, or Stop
+// was called. Another error: the store does not answer.
 func (ts *Tasks) Adopt(host TaskHost, from *AdoptedTask) (*Task, error) {
 	t := &Task{tasks: ts, host: host, id: from.ID, principal: from.Principal, owned: &ownedTask{owner: from.Owner}}
 	at, last, err := t.readEnd(from.Streams)
@@ -37,7 +38,7 @@ func (ts *Tasks) Adopt(host TaskHost, from *AdoptedTask) (*Task, error) {
 		}
 	}
 	if !ts.add(t, ts.mayAdopt(), 0) {
-		return nil, nil
+		return nil, ErrNoRoom
 	}
 	t.tick()
 	if at == nil {
@@ -45,6 +46,9 @@ func (ts *Tasks) Adopt(host TaskHost, from *AdoptedTask) (*Task, error) {
 	}
 	return t, nil
 }
+
+// ErrNoRoom says that no task can be adopted now.
+var ErrNoRoom = errors.New("there is no room for the task")
 
 // closed is a channel that is closed.
 var closed = func() chan struct{} {

@@ -53,10 +53,13 @@ func (c *Context) Cancel(cause error) {
 	}
 }
 
+// Deadline implements context.Context: there is none.
 func (c *Context) Deadline() (time.Time, bool) { return time.Time{}, false }
 
+// Done implements context.Context.
 func (c *Context) Done() <-chan struct{} { return c.inner().Done() }
 
+// Err implements context.Context.
 func (c *Context) Err() error {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -26,10 +26,11 @@ func TestATaskIsAskedForWhileItIsReleased(t *testing.T) {
 				return clustertest.Fault{}
 			})
 			finished := kit.Drain(t, w.processes[0].Server, time.Hour)
-			got := make(chan string, 1)
-			go func() { got <- stateOf(t, w.send(0, taskRequest(t, "tasks/get", id))) }()
+			got := make(chan *kit.Response, 1)
+			ask := taskRequest(t, "tasks/get", id)
+			go func() { got <- w.send(0, ask) }()
 			elapse(time.Second)
-			require.Equal(t, "completed map[n:1]", <-got)
+			require.Equal(t, "completed map[n:1]", stateOf(t, <-got))
 			require.NoError(t, <-finished)
 		})
 	}

@@ -17,7 +17,7 @@ func (tt *torture) clock(p *machine) cluster.Directory {
 	}
 	tt.tally.did("clock " + map[bool]string{true: "ahead", false: "behind"}[ahead > 0])
 	tt.say("%s: its clock is ahead by %v", p.name, ahead)
-	return &skewed{p.watch, uint64(ahead / time.Microsecond)} //nolint:gosec // two's complement: it is added and taken off
+	return &skewed{p.watch, uint64(ahead / time.Microsecond)}
 }
 
 // skewed adds to the generations that a process proposes, and takes that off in all answers.

@@ -6,6 +6,7 @@ import (
 	"io"
 	"math/rand/v2"
 	"net/http"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -100,10 +101,8 @@ func (c *guest) send(what, method, cursor, body string, v *visit, want ...int) *
 		}
 		return nil
 	}
-	for _, status := range want {
-		if res.StatusCode == status {
-			return res
-		}
+	if slices.Contains(want, res.StatusCode) {
+		return res
 	}
 	text, _ := io.ReadAll(res.Body)
 	_ = res.Body.Close()

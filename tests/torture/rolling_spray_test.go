@@ -5,6 +5,7 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptrace"
+	"slices"
 	"sync"
 )
 
@@ -30,12 +31,9 @@ func newSpray(f *fleet) *spray {
 func (s *spray) add(host string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for _, h := range s.hosts {
-		if h == host {
-			return
-		}
+	if !slices.Contains(s.hosts, host) {
+		s.hosts = append(s.hosts, host)
 	}
-	s.hosts = append(s.hosts, host)
 }
 
 // sprayed is a connection to a process.

@@ -57,7 +57,7 @@ func adopterDies(w *world) {
 		second.setOpens(nil)
 		w.Return(0)
 		w.Return(1)
-		<-w.causes // of the tool that ran
+		w.Log("a tool has ended: ", <-w.causes)
 		w.same(name+": sessions of the SDKs", []int{first.Sessions(), second.Sessions(), third.Sessions()}, []int{0, 0, 1})
 		w.Kill(2) // the first one is its owner again
 		w.use(0)
@@ -111,6 +111,6 @@ func manyParked(w *world) {
 	w.same("adopted", w.processes[1].srv.Stats().Adopted, 1)
 	w.Return(0)
 	for range calls / 2 {
-		<-w.causes
+		w.Log("a tool has ended: ", <-w.causes)
 	}
 }

@@ -2,6 +2,7 @@ package adoptions
 
 import (
 	"bytes"
+	"context"
 	"math/rand/v2"
 	"net/http"
 	"net/http/httptest"
@@ -50,7 +51,7 @@ type message struct{ user, session, method, body, cursor string }
 
 // at serves the message in a process, in a goroutine of its own.
 func (m message) at(p *process) *answer {
-	r := httptest.NewRequest(m.method, "http://example.com/mcp", strings.NewReader(m.body))
+	r := httptest.NewRequestWithContext(context.Background(), m.method, "http://example.com/mcp", strings.NewReader(m.body))
 	r.Header = http.Header{
 		"Content-Type": {"application/json"}, "Accept": {"application/json, text/event-stream"}, "Mcp-Protocol-Version": {"2025-11-25"}, "X-User": {m.user},
 	}
@@ -150,7 +151,7 @@ func (x *crossed) messages() map[string]message {
 func (w *world) sendAll(x *crossed, wait *sync.WaitGroup) {
 	var mu sync.Mutex
 	for name, m := range x.messages() {
-		pause, n := time.Duration(rand.IntN(4))*time.Millisecond, 1+rand.IntN(2)
+		pause, n := time.Duration(rand.IntN(4))*time.Millisecond, 1+rand.IntN(2) //nolint:gosec // nothing secret
 		wait.Go(func() {
 			<-time.After(pause)
 			for range 10 {
