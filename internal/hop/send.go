@@ -183,7 +183,10 @@ type way struct {
 }
 
 func (w *way) trace() *httptrace.ClientTrace {
-	w.hooks.GetConn = func(string) { w.looked.Store(true) }
+	w.hooks.GetConn = func(string) { // again, if a connection that was idle had ended before anything was written to it
+		w.looked.Store(true)
+		w.connected.Store(false)
+	}
 	w.hooks.GotConn = func(httptrace.GotConnInfo) { w.connected.Store(true) }
 	return &w.hooks
 }

@@ -7,6 +7,7 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"net/http/httptrace"
 	"runtime"
 	"strings"
 	"sync/atomic"
@@ -106,6 +107,19 @@ func TestWhatIsUnreached(t *testing.T) {
 type failing struct{ err error }
 
 func (f failing) RoundTrip(*http.Request) (*http.Response, error) { return nil, f.err }
+
+// A process has ended, and one of its connections was still idle here. net/http finds that out before it writes, and dials.
+func TestAnIdleConnectionOfAProcessThatHasEnded(t *testing.T) {
+	f := forwarder(t, transport(func(r *http.Request) (*http.Response, error) {
+		trace := httptrace.ContextClientTrace(r.Context())
+		trace.GetConn("")
+		trace.GotConn(httptrace.GotConnInfo{Reused: true, WasIdle: true})
+		trace.GetConn("")
+		return nil, &net.OpError{Op: "dial", Net: "tcp", Err: syscall.ECONNREFUSED}
+	}))
+	_, err := f.Send(Owner{Self: "http://x", Incarnation: "I"}, post(t, nil))
+	require.ErrorIs(t, err, ErrUnreached)
+}
 
 // After an attempt has failed, the others do not try at once.
 func TestAProcessThatCannotBeReachedIsGivenARest(t *testing.T) {
