@@ -15,6 +15,7 @@ const (
 	sentOnce  = "A request is forwarded once at most, and never sent twice if it may have arrived"
 	saved     = "The state is saved before the response leaves"
 	known     = "The engine knows a stream before an id of it leaves"
+	tasks     = "How a task has ended does not change once its client has seen it, and any process knows"
 )
 
 var mutants = []mutant{
@@ -90,7 +91,7 @@ var mutants = []mutant{
 	{
 		promise: bounded, what: "owner_lost is not written by the process that forwards",
 		file: "forward.go", old: `	default:
-		_ = p.out.SendLast(errorEvents(p.left.ids, failure(core.OwnerLost)))`, new: `	default:
+		_ = p.out.SendLast(errorEvents(p.left.ids, failure(why)))`, new: `	default:
 		p.out.Limit()`,
 		pkg: "./tests/cluster", run: "TestAnOwnerIsLostInTheMiddle",
 	},
@@ -126,12 +127,12 @@ var mutants = []mutant{
 	},
 	{
 		promise: drains, what: "sessions that were released are refused",
-		file: "locate.go", old: `found.place = n.heir(about.Principal, about.Polls); found`, new: `found.place = nil; found`,
+		file: "locate.go", old: `found.place = n.heir(ctx, nil, about.Principal, about.Polls); found`, new: `found.place = nil; found`,
 		pkg: "./tests/cluster", run: "TestADrainReleasesIdleSessions",
 	},
 	{
 		promise: drains, what: "a process that was overtaken at an adoption refuses",
-		file: "locate.go", old: `found.refusal != &refuseOvertaken {`, new: `found != nil {`,
+		file: "locate.go", old: `again = found.refusal == &refuseOvertaken; again {`, new: `found == nil {`,
 		pkg: "./tests/cluster", run: "TestTwoProcessesAdoptAtOnce",
 	},
 	{
@@ -148,7 +149,7 @@ var mutants = []mutant{
 	},
 	{
 		promise: drains, what: "a drain does not look whether the engine has gone back",
-		file: "internal/member/record.go", old: `	if !lost && refill != nil {`, new: `	if lost && refill != nil {`,
+		file: "internal/member/record.go", old: `	if r.doubted.Load() || refill == nil {`, new: `	if r != nil {`,
 		pkg: "./tests/cluster", run: "TestAnEngineLosesTheLogsBeforeARelease",
 	},
 	{
@@ -163,9 +164,10 @@ var mutants = []mutant{
 		file: "cluster.go", old: `			s.record.MarkLost()
 		}
 	}
-	n.restoreAll()`, new: `			_ = s.record
+	for`, new: `			_ = s.record
 		}
-	}`,
+	}
+	for`,
 		pkg: "./tests/cluster", run: "TestAnIdleSessionOfAnEngineThatForgets",
 	},
 	{
@@ -274,7 +276,7 @@ var mutants = []mutant{
 	},
 	{
 		promise: principal, what: "the hash in the record is not compared",
-		file: "locate.go", old: `	if known && !n.isPrincipal(r, id, about.Principal) {`, new: `	if known && n == nil {`,
+		file: "locate.go", old: `	if known && !isHashOf(about.Principal, id, found.by) {`, new: `	if known && n == nil {`,
 		pkg: "./tests/cluster", run: "TestAnotherPrincipalAdoptsNothing",
 	},
 	{
@@ -284,7 +286,7 @@ var mutants = []mutant{
 	},
 	{
 		promise: principal, what: "a request that waited for the search of another one is not compared",
-		file: "locate.go", old: `found.principal != "" && !n.isPrincipal(r, id, found.principal)`, new: `found.principal != "" && n == nil`,
+		file: "locate.go", old: `found.principal != "" && !isHashOf(found.principal, id, principal)`, new: `found.principal != "" && n == nil`,
 		pkg: "./tests/cluster", run: "TestAnotherPrincipalWaitsForASearch",
 	},
 	{
@@ -310,7 +312,9 @@ var mutants = []mutant{
 	},
 	{
 		promise: sentOnce, what: "a request that was forwarded is forwarded again",
-		file: "locate.go", old: `		case found.place != nil && in.forwarded:`, new: `		case found.place != nil && in == nil:`,
+		file: "locate.go", old: `	case in.forwarded:
+		return &refuseMisdirected`, new: `	case in == nil:
+		return &refuseMisdirected`,
 		pkg: "./tests/torture", run: "TestCrossingsOfACluster",
 	},
 	{
@@ -341,5 +345,27 @@ var mutants = []mutant{
 	return nil
 }`,
 		pkg: "./tests/cluster", run: "TestInitializeWaitsForTheRecord",
+	},
+	{
+		promise: tasks, what: "an end is shown before the store has it",
+		file: "internal/engine/taskowner.go", old: `	if t.owned == nil || t.owned.settled == nil || t.dropped {
+		return false`, new: `	if t != nil {
+		return false`,
+		pkg: "./tests/cluster", run: "TestATaskDuringAnOutage|TestEndsOfATaskCross",
+	},
+	{
+		promise: tasks, what: "what has ended is lost with its owner",
+		file: "internal/engine/taskadopt.go", old: `s.Name != taskStream || !s.Sealed {`, new: `s.Name != taskStream || s.Sealed {`,
+		pkg: "./tests/cluster", run: "TestATaskIsAdopted",
+	},
+	{
+		promise: tasks, what: "tasks are not looked for in other processes",
+		file: "taskcluster.go", old: `		return n.locate(r, in, id, &theTask)`, new: `		return &refuseUnknownTask`,
+		pkg: "./tests/cluster", run: "TestATaskIsFoundByAnyProcess",
+	},
+	{
+		promise: drains, what: "tasks that have ended are not released",
+		file: "internal/engine/taskowner.go", old: `	if t.owned.stored && !t.dropped {`, new: `	if !t.owned.stored && !t.dropped {`,
+		pkg: "./tests/cluster", run: "TestADrainReleasesTasks",
 	},
 }
