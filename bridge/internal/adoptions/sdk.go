@@ -64,6 +64,7 @@ func Run(t *testing.T, sdk SDK) {
 		{"the adopter dies too", adopterDies},
 		{"two adopters at once", adoptersRace},
 		{"everything crosses", everythingCrosses},
+		{"planned ends", plannedEnds},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) { test.run(newWorld(t, sdk)) })
