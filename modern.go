@@ -62,7 +62,8 @@ func (srv *Server) checkModern(version string, declared []byte) *refusal {
 
 // serveModern answers a request of the modern era. Requests about tasks are the server's; the app's handler gets the others, with the body as it
 // came.
-func (srv *Server) serveModern(w http.ResponseWriter, r *http.Request, m *jsonrpc.Message, body []byte) *refusal {
+func (srv *Server) serveModern(w http.ResponseWriter, r *http.Request, in *incoming) *refusal {
+	m := &in.one[0]
 	running := &srv.modernRunning
 	if string(m.Method) == methodListen { // never ends by itself, so Drain does not wait for it, but ends it
 		running = &srv.listensRunning
@@ -83,10 +84,11 @@ func (srv *Server) serveModern(w http.ResponseWriter, r *http.Request, m *jsonrp
 		return &refuseUnreturned
 	}
 	c.json, c.stream = door.Accepted(r.Header["Accept"])
-	plan, f := srv.planModern(c, r, m, body)
+	plan, f := srv.planModern(c, r, m, in.body)
 	if f != nil {
 		return f
 	}
+	plan.left = in.note.Left
 	srv.runModern(w, r, c, &plan)
 	return nil
 }
@@ -97,6 +99,7 @@ type modernPlan struct {
 	body    []byte
 	limit   time.Duration // its MaxRuntime; not positive: none
 	after   time.Duration // its TaskAfter; not positive: never
+	left    time.Duration // it must have ended in so long, for the process that has forwarded it; 0: no limit
 	task    *taskCall     // nil: it cannot become a task
 	listen  *taskListen   // nil: it does not listen to tasks
 }
@@ -218,8 +221,10 @@ func (srv *Server) runModern(w http.ResponseWriter, r *http.Request, c *modernCa
 // before, or it logs that calls end there.
 func (srv *Server) liftModernLimits(r *http.Request, out *respond.Relay, plan *modernPlan) {
 	if plan.task != nil && plan.after > 0 {
-		if left := srv.timeLeft(r, out); left > 0 {
-			plan.after = min(plan.after, left)
+		for _, left := range [...]time.Duration{srv.timeLeft(r, out), plan.left} {
+			if left > 0 {
+				plan.after = min(plan.after, left)
+			}
 		}
 	} else if hs, ok := r.Context().Value(http.ServerContextKey).(*http.Server); ok && hs.WriteTimeout > 0 && !out.Unbound() {
 		srv.warnOnce(warnNoDeadline, "rejoin: the response writer has no write deadlines: the server's WriteTimeout ends modern requests",

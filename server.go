@@ -171,7 +171,7 @@ func (srv *Server) perform(w http.ResponseWriter, r *http.Request, in *incoming)
 	case kindProbe:
 		o.status = http.StatusNoContent
 	case kindModern:
-		o.refusal = srv.serveModern(w, r, &in.one[0], in.body)
+		o.refusal = srv.serveModern(w, r, in)
 		if o.refusal == &refuseUnknownTask && srv.node != nil { // it has moved just now; else another look will say that it is unknown
 			return srv.dispatch(w, reread(r, in))
 		}

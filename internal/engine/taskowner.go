@@ -290,8 +290,8 @@ func (t *Task) Restore(lost bool) {
 
 // refill gives the store the end as this process still has it.
 func (t *Task) refill() error {
-	events, _, err := readAll(t.tail())
-	if err != nil || len(events) == 0 { // it had no room
+	events, state, err := readAll(t.tail())
+	if err != nil || state.First > 1 || len(events) == 0 { // it had no room
 		t.mu.Lock()
 		if events = t.known(); events == nil {
 			events = t.owned.released

@@ -1,6 +1,7 @@
 package cluster_test
 
 import (
+	"context"
 	"net/http"
 	"testing"
 	"testing/synctest"
@@ -63,5 +64,23 @@ func TestModernCallsDuringADrain(t *testing.T) {
 		require.Equal(t, http.StatusOK, res.Status)
 		id, _ := w.taskThrough(t, 0, 1)
 		require.Equal(t, "working", w.state(t, 0, id))
+	})
+}
+
+// A call that is forwarded by a process that drains becomes a task before the time there is over, also where TaskAfter is longer.
+func TestADeadlineOfAProcessThatDrains(t *testing.T) {
+	kit.Bubble(t, func(t *testing.T) {
+		o := tasks()
+		o.policy.TaskAfter = time.Hour
+		w := newWorld(t, o)
+		w.run(t, 1)
+		kit.Drain(t, w.processes[0].Server, time.Hour)
+		ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+		defer cancel()
+		res := kit.Serve(w.processes[0].Server, modernRequest(t, "tools/call", "x", `,"name":"x"`).WithContext(ctx))
+		tool := w.processes[1].next()
+		elapse(20 * time.Second)
+		require.Contains(t, bodyOf(res), `"resultType":"task"`)
+		require.NoError(t, tool.Cause())
 	})
 }
