@@ -20,7 +20,7 @@ type ownedTask struct {
 	owner    *Owner
 	settled  chan struct{} // closed when clients may see the end; nil: the task has not ended
 	failed   bool          // the store has failed to take the end
-	hidden   bool          // somebody was shown a task that works, although it had ended
+	hidden   bool          // a client was shown a task that works, although it had ended
 	stored   bool          // the store has the end
 	writing  bool          // settle runs
 	stopping bool          // the task is to be released when the store has the end
@@ -334,7 +334,7 @@ func (t *Task) Move() {
 }
 
 // part lets the task go. The host knows before the task cannot be found any more, and it cannot be found any more before the directory is told, which may
-// take long: whoever finds it looks again.
+// take long: a request that found it would look again and again.
 func (t *Task) part() {
 	if t.owned.parting != losesTask {
 		t.host.Parted(t, t.owned.parting == dropsTask)

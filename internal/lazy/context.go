@@ -1,4 +1,4 @@
-// Package lazy has a context that costs little as long as nobody waits for its end.
+// Package lazy has a context that costs little as long as its end is not waited for.
 package lazy
 
 import (

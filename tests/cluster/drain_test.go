@@ -280,7 +280,7 @@ func TestRequestsToAProcessThatHasLeft(t *testing.T) {
 	})
 }
 
-// Other processes keep no connection to one that drains: http.Server.Shutdown would end it under a request, of which nobody knows then whether it has run.
+// Other processes keep no connection to one that drains: http.Server.Shutdown would end it under a request that may have run.
 func TestNoConnectionIsKeptToAProcessThatDrains(t *testing.T) {
 	kit.Bubble(t, func(t *testing.T) {
 		w := newWorld(t, options{})

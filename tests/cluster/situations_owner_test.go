@@ -87,7 +87,7 @@ func outlive(t *testing.T, link clustertest.Link, first int, apart time.Duration
 	require.Equal(t, 1, of(0).times()+of(1).times()+of(2).times())
 }
 
-// An engine that comes back empty, after it was away for longer than a lease, ends no session: nobody gets 404, and two leases later at most all
+// An engine that comes back empty, after it was away for longer than a lease, ends no session: 404 is never the answer, and two leases later at most all
 // is as it was.
 func TestAnEngineThatComesBackEmptyEndsNoSession(t *testing.T) {
 	for _, first := range []int{0, 1, 2} {

@@ -112,7 +112,7 @@ func meet(t *testing.T, all map[string]meeting) {
 				for round := range crossingRounds {
 					tt.seed = uint64(round)
 					tt.cross(cross)
-					tt.check()
+					tt.check(tt.t, "-from %d -seeds 1", tt.seed)
 					if t.Failed() {
 						break
 					}

@@ -61,15 +61,12 @@ type torture struct {
 	t      *testing.T
 	seed   uint64
 	random *rand.Rand
-	began  time.Time
 	engine *chronicle
 	net    *kit.Network // between the processes
 	moods  hardships
 	tally  tally
 
-	traced sync.Mutex
-	trace  []string
-	faults []string
+	diary
 
 	mu       sync.Mutex
 	slots    []*machine // by Self
@@ -97,36 +94,6 @@ type hardships struct {
 	robin                              bool // the balancer takes the processes in turn
 	clocks                             bool // those of the processes differ by years
 	tails                              bool // the processes keep few events themselves
-}
-
-func (tt *torture) say(format string, args ...any) {
-	tt.traced.Lock()
-	defer tt.traced.Unlock()
-	tt.trace = append(tt.trace, fmt.Sprintf("%8.3fs ", time.Since(tt.began).Seconds())+fmt.Sprintf(format, args...))
-}
-
-// fault records what must not happen. Any goroutine may call it; check fails the test.
-func (tt *torture) fault(format string, args ...any) {
-	tt.say("FAULT: "+format, args...)
-	tt.traced.Lock()
-	defer tt.traced.Unlock()
-	tt.faults = append(tt.faults, fmt.Sprintf(format, args...))
-}
-
-// failed reports whether a fault was found.
-func (tt *torture) failed() bool {
-	tt.traced.Lock()
-	defer tt.traced.Unlock()
-	return len(tt.faults) > 0
-}
-
-func (tt *torture) check() {
-	tt.t.Helper()
-	tt.traced.Lock()
-	defer tt.traced.Unlock()
-	if len(tt.faults) > 0 {
-		tt.t.Errorf("seed %d (-from %d -seeds 1): %s\n%s", tt.seed, tt.seed, tt.faults[0], strings.Join(tt.trace[max(0, len(tt.trace)-250):], "\n"))
-	}
 }
 
 // rand returns a source that depends only on the seed and on its use.
@@ -176,7 +143,7 @@ func (tt *torture) mood() hardships {
 
 func newTorture(t *testing.T, seed uint64) *torture {
 	tt := &torture{
-		t: t, seed: seed, began: time.Now(), tales: map[string]*tale{}, runs: map[string]*run{}, meanings: map[string]string{}, refs: newRefs(),
+		t: t, seed: seed, diary: diary{began: time.Now()}, tales: map[string]*tale{}, runs: map[string]*run{}, meanings: map[string]string{}, refs: newRefs(),
 	}
 	tt.random = tt.rand("story")
 	tt.engine = newChronicle(tt.fault, tt.say, &tt.tally)
@@ -210,7 +177,7 @@ func (tt *torture) tell() {
 		tt.audit()
 	}
 	tt.close()
-	tt.check()
+	tt.check(tt.t, "-from %d -seeds 1", tt.seed)
 }
 
 // close ends all processes.

@@ -7,7 +7,6 @@ import (
 	"log/slog"
 	"math/rand/v2"
 	"slices"
-	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -53,7 +52,6 @@ type fleet struct {
 	t      *testing.T
 	seed   uint64
 	random *rand.Rand
-	began  time.Time
 	net    *kit.Network // between the processes, and before them
 	spray  *spray
 	engine *cluster.Memory
@@ -61,9 +59,7 @@ type fleet struct {
 	all    []*pod
 	works  works
 
-	traced sync.Mutex
-	trace  []string
-	faults []string
+	diary
 
 	mu       sync.Mutex
 	over     bool            // guests come to an end
@@ -73,7 +69,7 @@ type fleet struct {
 func newFleet(t *testing.T, seed uint64) *fleet {
 	t.Helper()
 	f := &fleet{
-		t: t, seed: seed, began: time.Now(), net: kit.NewNetwork(t), engine: cluster.NewMemory(eventstore.MemoryConfig{}), sessions: map[string]bool{},
+		t: t, seed: seed, diary: diary{began: time.Now()}, net: kit.NewNetwork(t), engine: cluster.NewMemory(eventstore.MemoryConfig{}), sessions: map[string]bool{},
 	}
 	f.random = f.rand("story")
 	f.works.of, f.works.tickers = map[string]*work{}, map[string][]*ticker{}
@@ -137,36 +133,6 @@ func (f *fleet) stop(p *pod) {
 		f.fault("%s is closed, and its requests do not end: %v", p.host, err)
 	}
 	f.say("%s has ended", p.host)
-}
-
-func (f *fleet) say(format string, args ...any) {
-	f.traced.Lock()
-	defer f.traced.Unlock()
-	f.trace = append(f.trace, fmt.Sprintf("%8.3fs ", time.Since(f.began).Seconds())+fmt.Sprintf(format, args...))
-}
-
-// fault records what must not happen. Any goroutine may call it; check fails the test.
-func (f *fleet) fault(format string, args ...any) {
-	f.say("FAULT: "+format, args...)
-	f.traced.Lock()
-	defer f.traced.Unlock()
-	f.faults = append(f.faults, fmt.Sprintf(format, args...))
-}
-
-func (f *fleet) failed() bool {
-	f.traced.Lock()
-	defer f.traced.Unlock()
-	return len(f.faults) > 0
-}
-
-func (f *fleet) check() {
-	f.t.Helper()
-	f.traced.Lock()
-	defer f.traced.Unlock()
-	if len(f.faults) > 0 {
-		f.t.Errorf("seed %d (-from %d): %d faults, the first: %s\n%s", f.seed, f.seed, len(f.faults), f.faults[0],
-			strings.Join(f.trace[max(0, len(f.trace)-400):], "\n"))
-	}
 }
 
 func (f *fleet) isOver() bool {

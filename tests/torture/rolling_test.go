@@ -91,5 +91,5 @@ func (f *fleet) replaced(deploy func(*fleet)) {
 		f.audit()
 	}
 	f.t.Logf("%d calls, %d ended by the end of a grace, answers %v", len(f.works.of), f.works.shutdowns, f.spray.statuses)
-	f.check()
+	f.check(f.t, "-from %d", f.seed)
 }
