@@ -46,6 +46,10 @@ func serve(t *testing.T, s Subject, storeBytes int64) *client {
 	return &client{t: t, url: server.URL + Path, opens: opens + Path, owner: owner, gate: gate}
 }
 
+// connections are those of all clients. httptest.Server.Close ends unused connections of http.DefaultTransport, also those that another test is about to
+// use.
+var connections = &http.Client{Transport: &http.Transport{}}
+
 // open opens a session, and returns the result of initialize.
 func (c *client) open() (result map[string]any) {
 	c.t.Helper()
@@ -107,7 +111,7 @@ func (c *client) do(method, body, lastEventID string, header ...string) *answer 
 	for i := 0; i < len(header); i += 2 {
 		r.Header.Set(header[i], header[i+1])
 	}
-	res, err := http.DefaultClient.Do(r)
+	res, err := connections.Do(r)
 	require.NoError(c.t, err)
 	c.t.Cleanup(func() { _ = res.Body.Close() })
 	return &answer{
