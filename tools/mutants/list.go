@@ -92,6 +92,7 @@ var mutants = []mutant{
 		promise: bounded, what: "owner_lost is not written by the process that forwards",
 		file: "forward.go", old: `	default:
 		_ = p.out.SendLast(errorEvents(p.left.ids, failure(why)))`, new: `	default:
+		_ = why
 		p.out.Limit()`,
 		pkg: "./tests/cluster", run: "TestAnOwnerIsLostInTheMiddle",
 	},
