@@ -17,6 +17,7 @@ import (
 	"github.com/mark3labs/mcp-go/server"
 
 	"github.com/rejoin-mcp/rejoin"
+	"github.com/rejoin-mcp/rejoin/bridge/internal/adoptions"
 	"github.com/rejoin-mcp/rejoin/bridge/internal/bounds"
 	"github.com/rejoin-mcp/rejoin/rejointest"
 )
@@ -180,7 +181,7 @@ func TestNotificationsCrossTheEndOfTheirSession(t *testing.T) {
 		s := newMCP(&server.Hooks{}, nil)
 		s.AddNotificationHandler("notifications/n", func(context.Context, mcp.JSONRPCNotification) { runtime.Gosched() })
 		srv := newServer(t, New(s), rejoin.Config{})
-		before := runtime.NumGoroutine()
+		before := adoptions.BubbleGoroutines()
 		for range 200 {
 			id := openSession(t, srv, "2025-11-25", "{}")
 			var all sync.WaitGroup
@@ -194,8 +195,7 @@ func TestNotificationsCrossTheEndOfTheirSession(t *testing.T) {
 			all.Go(func() { exchange(srv, "DELETE", id, "") })
 			all.Wait()
 		}
-		synctest.Wait()
-		if n := runtime.NumGoroutine(); n > before {
+		if n := adoptions.BubbleGoroutines(); n > before {
 			t.Errorf("%d goroutines, before there were %d", n, before)
 		}
 	})

@@ -15,8 +15,9 @@ import (
 // follower reads one stream of a client: that of a call, or the standalone stream. It checks each event.
 type follower struct {
 	c      *client
-	name   string // of the call; "": the standalone stream
-	taken  int    // how often the session had been taken from an owner
+	name   string   // of the call; "": the standalone stream
+	taken  int      // how often the session had been taken from an owner
+	by     *machine // that got its last request
 	cursor string
 	retry  time.Duration
 
@@ -42,6 +43,9 @@ func (f *follower) lossy() bool {
 	t := f.c.tt.taleOf(f.c.key)
 	f.c.tt.mu.Lock()
 	defer f.c.tt.mu.Unlock()
+	if by := f.by; by != nil && !by.deadline.IsZero() && !time.Now().Before(by.deadline) {
+		return true // the time of the process that has forwarded the request is over
+	}
 	return t.lossy || t.lost
 }
 
@@ -76,6 +80,7 @@ type reading struct {
 
 // follow reads a connection until the response, until it ends, or until the client cuts it.
 func (f *follower) follow(x *wire) {
+	f.by = x.p
 	if !strings.HasPrefix(x.head.Get("Content-Type"), "text/event-stream") {
 		body, whole := x.body(time.Now().Add(patience))
 		if whole {

@@ -21,7 +21,7 @@ func everythingCrosses(w *world) {
 	w.Delete()
 	elapse(3 * Lease)
 	var objects uint64
-	before := bubbleGoroutines()
+	before := BubbleGoroutines()
 	for round := range crossedRounds {
 		var all []*crossed
 		for i := range crossedAtOnce {
@@ -76,7 +76,7 @@ func everythingCrosses(w *world) {
 			w.Errorf("%d objects are left", now-objects)
 		}
 	}
-	if now := bubbleGoroutines(); now > before {
+	if now := BubbleGoroutines(); now > before {
 		w.Errorf("%d goroutines are left", now-before)
 	}
 }

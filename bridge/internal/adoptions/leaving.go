@@ -11,7 +11,7 @@ import (
 func nothingLeft(w *world) {
 	w.connect("")
 	elapse(Lease)
-	before := bubbleGoroutines()
+	before := BubbleGoroutines()
 	first := w.processes[0]
 	for range 5 {
 		session := w.open()
@@ -42,13 +42,13 @@ func nothingLeft(w *world) {
 	if sessions, calls, notes, _ := w.tracker.Remaining(); sessions+calls+notes > 0 {
 		w.Errorf("%d sessions are left, %d calls and %d notifications", sessions, calls, notes)
 	}
-	if now := bubbleGoroutines(); now > before {
+	if now := BubbleGoroutines(); now > before {
 		w.Errorf("%d goroutines are left", now-before)
 	}
 }
 
-// bubbleGoroutines counts the goroutines of the test's bubble, without those of net/http.
-func bubbleGoroutines() (count int) {
+// BubbleGoroutines counts the goroutines of the test's bubble, without those of net/http. It is called from within the bubble.
+func BubbleGoroutines() (count int) {
 	synctest.Wait()
 	buf := make([]byte, 4<<20)
 	all := strings.Split(string(buf[:runtime.Stack(buf, true)]), "\n\n")
