@@ -243,16 +243,32 @@ func (n *node) deadline(ctx context.Context) (context.Context, context.CancelFun
 	return context.WithTimeout(ctx, n.srv.cfg.StoreTimeout)
 }
 
-// lost restores what the engine has lost of the sessions of this process.
-func (n *node) lost() {
-	n.srv.log.Error("rejoin: the engine has lost data; this process restores the sessions that it owns", "cluster", n.Name)
+// possession is what this process owns in the directory: a session or a task.
+type possession struct {
+	record      *member.Record
+	ttl         time.Duration   // of the record
+	restoreLogs func(lost bool) // gives the store what it is missing; lost: it may have lost what it had
+	move        func()          // ends it here: another process owns it
+}
+
+// possessions returns all that this process owns.
+func (n *node) possessions() (all []possession) {
 	for _, s := range n.srv.all() {
 		if s.record != nil {
-			s.record.MarkLost()
+			all = append(all, possession{s.record, n.ttl, s.engine.RestoreLogs, func() { s.end(core.Moved) }})
 		}
 	}
 	for _, t := range n.ownedTasks() {
-		recordOf(t).MarkLost()
+		all = append(all, possession{recordOf(t), n.taskTTL, t.Restore, t.Move})
+	}
+	return all
+}
+
+// lost restores what the engine has lost of the sessions of this process.
+func (n *node) lost() {
+	n.srv.log.Error("rejoin: the engine has lost data; this process restores the sessions that it owns", "cluster", n.Name)
+	for _, p := range n.possessions() {
+		p.record.MarkLost()
 	}
 	n.restoreAll()
 }
@@ -270,13 +286,8 @@ func (n *node) isAway(err error) {
 // superseded ends all sessions of this process.
 func (n *node) superseded() {
 	n.srv.log.Error("rejoin: another process has started with the same Cluster.Self, so this one serves no session any more", "cluster", n.Name, "self", n.Self)
-	for _, s := range n.srv.all() {
-		if s.record != nil {
-			s.end(core.Moved)
-		}
-	}
-	for _, t := range n.ownedTasks() {
-		t.Move()
+	for _, p := range n.possessions() {
+		p.move()
 	}
 }
 
@@ -310,16 +321,15 @@ const touchedAtOnce = 256
 // touchAll reports whether it has extended the lives of all records. Those that the directory does not have any more are written again, unless another
 // process owns the session.
 func (n *node) touchAll() bool {
-	var sessions, tasks []*member.Record
-	for _, s := range n.srv.all() {
-		if s.record != nil {
-			sessions = append(sessions, s.record)
-		}
+	records := map[time.Duration][]*member.Record{} // by their life
+	for _, p := range n.possessions() {
+		records[p.ttl] = append(records[p.ttl], p.record)
 	}
-	for _, t := range n.ownedTasks() {
-		tasks = append(tasks, recordOf(t))
+	all := true
+	for ttl, some := range records {
+		all = n.touchEach(some, ttl) && all
 	}
-	return n.touchEach(sessions, n.ttl) && n.touchEach(tasks, n.taskTTL)
+	return all
 }
 
 func (n *node) touchEach(all []*member.Record, ttl time.Duration) bool {
@@ -379,41 +389,32 @@ const restoredAtOnce = 16
 func (n *node) restoreOnce() {
 	var wait sync.WaitGroup
 	slots := make(chan struct{}, restoredAtOnce)
-	do := func(restore func()) {
+	for _, p := range n.possessions() {
 		slots <- struct{}{}
 		wait.Go(func() {
 			defer func() { <-slots }()
-			restore()
+			p.restore()
 		})
-	}
-	for _, s := range n.srv.all() {
-		if s.record != nil {
-			do(s.restore)
-		}
-	}
-	for _, t := range n.ownedTasks() {
-		do(func() { restoreTask(t) })
 	}
 	wait.Wait()
 }
 
-// restore gives the engine what it is missing of a session.
-func (s *Session) restore() {
-	lost := s.record.IsLost()
+// restore gives the engine what it is missing.
+func (p *possession) restore() {
+	lost := p.record.IsLost()
 	if lost {
-		s.record.Found()
-		if s.record.Restore() != nil {
-			s.record.MarkLost()
+		p.record.Found()
+		if p.record.Restore() != nil {
+			p.record.MarkLost()
 			return
 		}
 	}
-	if s.record.Owned() == nil {
-		s.engine.RestoreLogs(lost)
+	if p.record.Owned() == nil {
+		p.restoreLogs(lost)
 	}
 }
 
 // anyLost reports whether the engine may still be missing something of a session.
 func (n *node) anyLost() bool {
-	return slices.ContainsFunc(n.srv.all(), func(s *Session) bool { return s.record != nil && s.record.IsLost() }) ||
-		slices.ContainsFunc(n.ownedTasks(), func(t *engine.Task) bool { return recordOf(t).IsLost() })
+	return slices.ContainsFunc(n.possessions(), func(p possession) bool { return p.record.IsLost() })
 }

@@ -245,7 +245,7 @@ func (n *node) searchOnce(r *http.Request, id, key string, found *search, what *
 	}
 	// A record of this process that it does not have the session of: an adoption that the engine has forgotten, or one that failed half-way.
 	mine := record.Fence.Incarnation == n.process.Incarnation
-	owner := cluster.Member{Process: cluster.Process{Incarnation: record.Fence.Incarnation, Self: record.Self}, Generation: record.Generation}
+	owner := ownerIn(record)
 	switch {
 	case mine && n.hasEnded(key): // meanwhile
 		found.refusal = what.unknown
@@ -318,12 +318,17 @@ func (n *node) ownerOf(r *http.Request, id, key string) *hop.Place {
 	if err != nil || record.Released || record.Fence.Incarnation == n.process.Incarnation {
 		return nil
 	}
-	owner := cluster.Member{Process: cluster.Process{Incarnation: record.Fence.Incarnation, Self: record.Self}, Generation: record.Generation}
+	owner := ownerIn(record)
 	about, known := n.read(record)
 	if n.member.Suspects(owner) || known && !isHashOf(about.Principal, id, n.srv.principal(r)) {
 		return nil
 	}
 	return &hop.Place{Owner: owner, Principal: about.Principal, CanPoll: about.Polls}
+}
+
+// ownerIn is the owner that a record names.
+func ownerIn(record *cluster.Record) cluster.Member {
+	return cluster.Member{Process: cluster.Process{Incarnation: record.Fence.Incarnation, Self: record.Self}, Generation: record.Generation}
 }
 
 // read reads the description of a session. known: this process can read it. Else it can still forward requests to the owner.

@@ -137,7 +137,7 @@ var (
 	}
 	refuseFull = refusal{
 		status: http.StatusServiceUnavailable, code: codeServer, message: "too many sessions (Config.MaxSessions); try again later", retry: true,
-		hold: true, // the owner of the session is dead, and there is no room for it here
+		hold: true, // the session waits for its next owner, and this process has too many
 	}
 	refuseTasksFull = refusal{
 		status: http.StatusServiceUnavailable, code: codeServer, message: "too many tasks (Config.Tasks.Max); try again later", retry: true,

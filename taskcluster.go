@@ -130,22 +130,6 @@ func recordOf(t *engine.Task) *member.Record {
 	return record
 }
 
-// restoreTask gives the engine what it is missing of a task.
-func restoreTask(t *engine.Task) {
-	record := recordOf(t)
-	lost := record.IsLost()
-	if lost {
-		record.Found()
-		if record.Restore() != nil {
-			record.MarkLost()
-			return
-		}
-	}
-	if record.Owned() == nil {
-		t.Restore(lost)
-	}
-}
-
 // placeModern finds the process that is to serve a request of the modern era, in a cluster: in.place, if it is another one.
 func (n *node) placeModern(r *http.Request, in *incoming) *refusal {
 	m := &in.one[0]

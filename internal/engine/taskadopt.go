@@ -18,8 +18,8 @@ type AdoptedTask struct {
 	Streams       []AdoptedStream
 }
 
-// Adopt makes a task that another process had: as it has ended there, or else failed with core.OwnerLost. ErrNoRoom: there is no room, or Stop
-// was called. Another error: the store does not answer.
+// Adopt makes a task that another process had: as it has ended there, or else failed with core.OwnerLost. It returns ErrNoRoom if the limit is reached
+// or Stop was called, and the store's error if the store does not answer.
 func (ts *Tasks) Adopt(host TaskHost, from *AdoptedTask) (*Task, error) {
 	t := &Task{tasks: ts, host: host, id: from.ID, principal: from.Principal, owned: &ownedTask{owner: from.Owner}}
 	at, last, err := t.readEnd(from.Streams)

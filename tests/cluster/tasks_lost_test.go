@@ -77,7 +77,7 @@ func TestATaskOfAnOwnerThatWasAliveAfterAll(t *testing.T) {
 	})
 }
 
-// Whatever comes first, a client that was told how a task has ended is told nothing else later, whoever dies.
+// A client that was told how a task has ended is told the same later, in whichever order the call, the cancellation and the owner end.
 func TestEndsOfATaskCross(t *testing.T) {
 	for round := range 200 {
 		kit.Bubble(t, func(t *testing.T) {

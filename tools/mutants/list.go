@@ -162,13 +162,9 @@ var mutants = []mutant{
 	},
 	{
 		promise: oneDies, what: "nothing is restored when the engine has lost data",
-		file: "cluster.go", old: `			s.record.MarkLost()
-		}
-	}
-	for`, new: `			_ = s.record
-		}
-	}
-	for`,
+		file: "cluster.go", old: `	for _, p := range n.possessions() {
+		p.record.MarkLost()
+	}`, new: ``,
 		pkg: "./tests/cluster", run: "TestAnIdleSessionOfAnEngineThatForgets",
 	},
 	{
