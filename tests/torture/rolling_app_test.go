@@ -133,6 +133,9 @@ func (a *worker) work(ctx context.Context, o *plan, w *work) error {
 	h := rejoin.HandleFromContext(ctx)
 	for i := range o.Steps {
 		if err := h.Progress(float64(i+1), 0, ""); err != nil {
+			if errors.Is(err, rejoin.ErrSessionEnded) { // its context ends too, with the cause that is looked at
+				<-ctx.Done()
+			}
 			return fmt.Errorf("progress %d: %w", i+1, err)
 		}
 		a.f.works.mu.Lock()
