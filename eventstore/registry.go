@@ -1,6 +1,10 @@
 package eventstore
 
-import "maps"
+import (
+	"maps"
+
+	"github.com/rejoin-mcp/rejoin/internal/weakmap"
+)
 
 // registry finds objects by name. It keeps an object that is held until it is released. It finds any other object for as long as
 // something else refers to it, through a weak pointer. So all handles of a name are the same object, also before the first append
@@ -16,7 +20,7 @@ type registry[T any] struct {
 	peak       int // the most that held had since it was made: a map does not shrink by itself
 	newest     *T  // the newest that is not held; nil if it was held or forgotten
 	newestName string
-	weak       weakMap[T] // all others
+	weak       weakmap.Map[T] // all others
 }
 
 // maxNewestName bounds the name of the newest object.
@@ -30,24 +34,24 @@ func (r *registry[T]) find(name string) *T {
 	if r.newest != nil && r.newestName == name {
 		return r.newest
 	}
-	return r.weak.find(name)
+	return r.weak.Find(name)
 }
 
 // add adds p, which is not held yet. The name must be free.
 func (r *registry[T]) add(name string, p *T) {
 	if len(name) > maxNewestName {
-		r.weak.add(name, p)
+		r.weak.Add(name, p)
 		return
 	}
 	if r.newest != nil {
-		r.weak.add(r.newestName, r.newest)
+		r.weak.Add(r.newestName, r.newest)
 	}
 	r.newest, r.newestName = p, name
 }
 
 // hold keeps p until release or forget. It does nothing if the name is not p's.
 func (r *registry[T]) hold(name string, p *T) {
-	if !r.removeNewest(p) && !r.weak.remove(name, p) {
+	if !r.removeNewest(p) && !r.weak.Remove(name, p) {
 		return
 	}
 	if r.held == nil {
@@ -75,13 +79,13 @@ func (r *registry[T]) release(name string, p *T) {
 		r.newest, r.newestName = p, name
 		return
 	}
-	r.weak.add(name, p)
+	r.weak.Add(name, p)
 }
 
 // forget removes p and frees its name. It does nothing if the name is not p's.
 func (r *registry[T]) forget(name string, p *T) {
 	if !r.removeHeld(name, p) && !r.removeNewest(p) {
-		r.weak.remove(name, p)
+		r.weak.Remove(name, p)
 	}
 }
 
@@ -97,16 +101,11 @@ func (r *registry[T]) removeHeld(name string, p *T) bool {
 // forgetHeld is forget for the name of an object that is held. It replaces a map that has become much too large.
 func (r *registry[T]) forgetHeld(name string) {
 	delete(r.held, name)
-	if outgrown(len(r.held), r.peak) {
+	if weakmap.Outgrown(len(r.held), r.peak) {
 		held := make(map[string]*T, len(r.held))
 		maps.Copy(held, r.held)
 		r.held, r.peak = held, len(held)
 	}
-}
-
-// outgrown reports whether a map that had peak entries and has n should be replaced by a smaller one.
-func outgrown(n, peak int) bool {
-	return peak > 64 && n <= peak/4
 }
 
 // all calls f for every object that still exists.
@@ -117,9 +116,5 @@ func (r *registry[T]) all(f func(*T)) {
 	if r.newest != nil {
 		f(r.newest)
 	}
-	for _, w := range r.weak.entries {
-		if p := w.Value(); p != nil {
-			f(p)
-		}
-	}
+	r.weak.All(func(_ string, p *T) { f(p) })
 }

@@ -103,19 +103,6 @@ func crowd(t *testing.T, held bool) {
 	runtime.KeepAlive(&r)
 }
 
-func TestANameIsFreeOnceItsObjectWasCollected(t *testing.T) {
-	var m weakMap[thing]
-	m.add("a", &thing{"first"})
-	runtime.GC()
-	runtime.GC()
-	require.Nil(t, m.find("a"))
-	second := &thing{"second"}
-	m.add("a", second)
-	require.Same(t, second, m.find("a"))
-	require.Len(t, m.entries, 1)
-	runtime.KeepAlive(second)
-}
-
 func TestEvictedLogsAreForgottenWithTheirHandles(t *testing.T) {
 	ctx := context.Background()
 	m := NewMemory(MemoryConfig{SessionBytes: 64 << 10})

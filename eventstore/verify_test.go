@@ -173,21 +173,16 @@ func verifyQueue(t testing.TB, q *logQueue, each func(*memoryLog)) (n int) {
 
 func verifyRegistry[T any](t testing.TB, r *registry[T]) {
 	t.Helper()
-	require.LessOrEqual(t, len(r.weak.entries), r.weak.limit)
-	for name, w := range r.weak.entries {
-		if p := w.Value(); p != nil {
-			require.Same(t, p, r.find(name), "another object has the name as well")
-		}
-	}
+	r.weak.All(func(name string, p *T) { require.Same(t, p, r.find(name), "another object has the name as well") })
 	if r.newest != nil {
 		require.Nil(t, r.held[r.newestName], "another object has the name as well")
-		require.Nil(t, r.weak.find(r.newestName), "another object has the name as well")
+		require.Nil(t, r.weak.Find(r.newestName), "another object has the name as well")
 	}
 }
 
 // size is how many names cost something.
 func (r *registry[T]) size() int {
-	n := len(r.held) + len(r.weak.entries)
+	n := len(r.held) + r.weak.Len()
 	if r.newest != nil {
 		n++
 	}

@@ -28,6 +28,8 @@ func TestImports(t *testing.T) {
 		"/internal/safe":            nil,
 		"/internal/stack":           nil,
 		"/internal/lazy":            nil,
+		"/internal/weakmap":         nil,
+		"/internal/redistest":       nil,
 		"/internal/door":            nil,
 		"/internal/respond":         {"/internal/door", "/internal/jsonrpc", "/internal/safe", "/internal/sse", "/internal/stack"},
 		"/internal/engine":          {"/core", "/eventstore", "/internal/jsonrpc", "/internal/respond", "/internal/safe", "/internal/sse"},
@@ -38,7 +40,7 @@ func TestImports(t *testing.T) {
 		"/bridge/internal/adoptions": {
 			"", "/adapters/stdlib", "/bridge/internal/crossing", "/cluster", "/cluster/clustertest", "/eventstore", "/internal/pipe", "/rejointest",
 		},
-		"/eventstore":           nil,
+		"/eventstore":           {"/internal/weakmap"},
 		"/eventstore/storetest": {"/eventstore"},
 		"/cluster":              {"/eventstore"},
 		"/cluster/clustertest":  {"/cluster", "/eventstore"},
