@@ -10,6 +10,7 @@ require (
 	github.com/labstack/echo/v4 v4.16.4
 	github.com/mark3labs/mcp-go v1.2.1
 	github.com/modelcontextprotocol/go-sdk v1.8.0
+	github.com/redis/rueidis v1.0.79
 	github.com/rejoin-mcp/rejoin v0.0.0
 	github.com/rejoin-mcp/rejoin/bridge/gosdk v0.0.0
 	github.com/rejoin-mcp/rejoin/bridge/mcpgo v0.0.0
@@ -52,6 +53,7 @@ require (
 	github.com/pelletier/go-toml/v2 v2.2.4 // indirect
 	github.com/quic-go/qpack v0.6.0 // indirect
 	github.com/quic-go/quic-go v0.59.1 // indirect
+	github.com/rejoin-mcp/rejoin/redisstore v0.0.0
 	github.com/twitchyliquid64/golang-asm v0.15.1 // indirect
 	github.com/ugorji/go/codec v1.3.1 // indirect
 	github.com/valyala/bytebufferpool v1.0.0 // indirect
@@ -72,3 +74,5 @@ replace github.com/rejoin-mcp/rejoin => ..
 replace github.com/rejoin-mcp/rejoin/bridge/gosdk => ../bridge/gosdk
 
 replace github.com/rejoin-mcp/rejoin/bridge/mcpgo => ../bridge/mcpgo
+
+replace github.com/rejoin-mcp/rejoin/redisstore => ../redisstore

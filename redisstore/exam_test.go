@@ -4,6 +4,8 @@ package redisstore_test
 
 import (
 	"context"
+	"fmt"
+	"os/exec"
 	"sync"
 	"testing"
 	"time"
@@ -105,6 +107,69 @@ func (o *owned) Log(k eventstore.Key) eventstore.Log {
 	return o.Store.Log(k)
 }
 
+// programs are the engines to test with: Redis, and Valkey where it is installed.
+func programs() []string {
+	found := []string{"redis-server"}
+	if _, err := exec.LookPath("valkey-server"); err == nil {
+		found = append(found, "valkey-server")
+	}
+	return found
+}
+
 func TestOneServer(t *testing.T) {
-	exam(t, redistest.New(t, redistest.Options{}).Addr())
+	for _, program := range programs() {
+		t.Run(program, func(t *testing.T) { exam(t, redistest.New(t, redistest.Options{Program: program}).Addr()) })
+	}
+}
+
+func TestRedisCluster(t *testing.T) {
+	for _, program := range programs() {
+		t.Run(program, func(t *testing.T) {
+			all, err := redistest.StartCluster(t.Context(), 3, redistest.Options{Program: program})
+			require.NoError(t, err)
+			for _, server := range all {
+				server.EndWith(t)
+			}
+			exam(t, redistest.Addrs(all)...)
+			client := connect(t, all[0].Addr())
+			require.Equal(t, rueidis.ClientModeCluster, client.Mode())
+			s := open(t, client, redisstore.Config{})
+			for i := range 200 {
+				require.NoError(t, s.Put(t.Context(), &cluster.Record{Session: fmt.Sprint(i), Fence: owner}, time.Hour))
+			}
+			for address, node := range client.Nodes() {
+				n, err := node.Do(t.Context(), node.B().Dbsize().Build()).AsInt64()
+				require.NoError(t, err)
+				require.Greater(t, n, int64(30), "sessions are on every shard: %s", address)
+			}
+		})
+	}
+}
+
+// TestARestart takes the exam of directories with an engine that forgets because it is killed and started again.
+func TestARestart(t *testing.T) {
+	for _, program := range programs() {
+		t.Run(program, func(t *testing.T) {
+			server := redistest.New(t, redistest.Options{Program: program})
+			clients := []rueidis.Client{connect(t, server.Addr()), connect(t, server.Addr())}
+			forget := func() {
+				require.NoError(t, server.Kill())
+				require.NoError(t, server.Restart(context.Background()))
+				for _, client := range clients {
+					require.Eventually(t, func() bool { return client.Do(context.Background(), client.B().Ping().Build()).Error() == nil }, 10*time.Second, time.Millisecond)
+				}
+			}
+			clustertest.Run(t, clustertest.Features{}, func(t testing.TB) clustertest.Engine {
+				flush(t, clients[0])
+				s := open(t, clients[0], redisstore.Config{})
+				return clustertest.Engine{
+					Directory: s, Store: s, Forget: forget,
+					Another: func(t testing.TB) (cluster.Directory, eventstore.Store) {
+						s := open(t, clients[1], redisstore.Config{})
+						return s, s
+					},
+				}
+			})
+		})
+	}
 }

@@ -27,7 +27,7 @@ func (s *Store) Join(ctx context.Context, m cluster.Member, lease time.Duration)
 }
 
 func (s *Store) join(ctx context.Context, part int, m cluster.Member, lease time.Duration) (stands cluster.Member, err error) {
-	r, err := s.run(ctx, joinScript, []string{s.keys.members(part, m.Cluster)}, []string{
+	r, err := s.run(ctx, joinScript, []string{s.keys.members(part, m.Cluster), s.keys.age(part)}, []string{
 		m.Self, m.Incarnation, strconv.FormatUint(m.Generation, 10), milliseconds(lease),
 	})
 	if err != nil {

@@ -13,7 +13,7 @@ import (
 	"strings"
 )
 
-// Error is an error that the server has answered, in its own words: "NOAUTH Authentication required."
+// Error is an error that the server has answered, in its own words: "NOAUTH Authentication required.", for example.
 type Error string
 
 func (e Error) Error() string { return string(e) }

@@ -20,7 +20,7 @@ func TestMain(m *testing.M) {
 			fmt.Fprintln(os.Stderr, err)
 			os.Exit(1)
 		}
-		fmt.Println(s.Addr(), s.Folder())
+		fmt.Fprintln(os.Stdout, s.Addr(), s.Folder())
 		select {}
 	}
 	os.Exit(m.Run())

@@ -44,7 +44,7 @@ func TestAServerDiesWithItsParent(t *testing.T) {
 }
 
 // Go never ends the first thread of a program, so it is kept for the first goroutine: a test whose thread must end gets another one.
-func init() { runtime.LockOSThread() }
+func init() { runtime.LockOSThread() } //nolint:gochecknoinits // later the first goroutine may be on another thread
 
 // The thread on which Start was called may end: the server does not end with it.
 func TestAServerOutlivesTheThreadThatCalledStart(t *testing.T) {

@@ -1,9 +1,14 @@
 package snippets
 
 import (
+	"time"
+
+	"github.com/redis/rueidis"
+
 	"github.com/rejoin-mcp/rejoin"
 	"github.com/rejoin-mcp/rejoin/cluster"
 	"github.com/rejoin-mcp/rejoin/eventstore"
+	"github.com/rejoin-mcp/rejoin/redisstore"
 )
 
 // Store makes a server whose event store has other limits.
@@ -24,4 +29,24 @@ func Cluster(app rejoin.App) (*rejoin.Server, error) {
 		Cluster: &rejoin.Cluster{Name: "reports", Self: "http://10.1.2.3:8080"},
 	})
 	return srv, err
+}
+
+// Redis makes a server that shares its sessions through Redis or Valkey. self is the URL at which the other processes reach this one.
+func Redis(app rejoin.App, self string) (*rejoin.Server, error) {
+	client, err := rueidis.NewClient(rueidis.ClientOption{
+		InitAddress:      []string{"redis:6379"},
+		ConnWriteTimeout: 2 * time.Second, // how soon an engine that hangs is noticed
+		DisableCache:     true,            // client-side caching is not used
+	})
+	if err != nil {
+		return nil, err
+	}
+	store, err := redisstore.New(redisstore.Config{Client: client})
+	if err != nil {
+		return nil, err
+	}
+	return rejoin.NewServer(app, rejoin.Config{
+		Store:   store,
+		Cluster: &rejoin.Cluster{Name: "reports", Self: self},
+	})
 }
