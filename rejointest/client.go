@@ -3,40 +3,28 @@ package rejointest
 import (
 	"encoding/json"
 	"errors"
-	"log"
 	"net/http"
 	"strconv"
-	"sync"
-	"sync/atomic"
 	"testing"
 	"testing/synctest"
-	"time"
 
 	"github.com/rejoin-mcp/rejoin"
 	"github.com/rejoin-mcp/rejoin/internal/jsonrpc"
-	"github.com/rejoin-mcp/rejoin/internal/pipe"
 )
 
 // Client is a client with one session. Call its methods, and those of its calls, from the test's goroutine: they wait until all other
 // goroutines of the bubble are at rest (synctest.Wait), and fail the test with what was seen on the wire.
 type Client struct {
-	t     testing.TB
-	cfg   Config
-	srv   *rejoin.Server
-	lis   *pipe.Listener
-	began time.Time
-	work  sync.WaitGroup // the goroutines that end with the test
+	*world
+
+	clustered bool              // a client of a Cluster
+	ref       rejoin.SessionRef // of its session; "": not in a Cluster
 
 	// These are written before the goroutines start that read them.
 	session, version string
 	lastID           int
 
-	lastPort atomic.Int32
-
-	mu      sync.Mutex
-	live    map[*pipe.Conn]struct{}
-	asked   map[string]bool // ids of the server's requests that were answered
-	closing bool
+	asked map[string]bool // ids of the server's requests that were answered; guarded by the mutex of the world
 }
 
 // New starts app behind a real http.Server and opens a session: initialize, then initialized. Call it in the bubble of
@@ -47,37 +35,38 @@ type Client struct {
 // not look at their context get Patience to return. A goroutine that runs even then is a leak, and the bubble panics.
 func New(t testing.TB, app rejoin.App, cfg Config) *Client {
 	t.Helper()
-	if !inBubble() {
-		t.Fatal("rejointest: New needs the virtual time of testing/synctest: call it inside synctest.Test")
+	if cfg.Processes != 0 || cfg.Each != nil {
+		t.Fatal("rejointest: New starts one process: Config.Processes and Config.Each are for NewCluster")
 	}
-	cfg.resolve(t)
-	srv, err := rejoin.NewServer(app, cfg.Server)
-	if err != nil {
-		t.Fatal(err)
-	}
-	c := &Client{
-		t: t, cfg: cfg, srv: srv, lis: pipe.Listen(serverAddr), began: time.Now(),
-		live: map[*pipe.Conn]struct{}{}, asked: map[string]bool{},
-	}
-	hs := &http.Server{Handler: cfg.Handler(srv), ErrorLog: log.New(t.Output(), "http: ", 0)}
-	if cfg.HTTP != nil {
-		cfg.HTTP(hs)
-	}
-	c.work.Go(func() {
-		if err := hs.Serve(c.lis); !errors.Is(err, http.ErrServerClosed) {
-			t.Errorf("rejointest: http.Server.Serve: %v", err)
-		}
-	})
-	t.Cleanup(func() { c.shutdown(hs) })
+	w := newWorld(t, "New", cfg)
+	w.start(&Process{addr: serverAddr}, func() (*rejoin.Server, error) { return rejoin.NewServer(app, w.cfg.Server) })
+	return w.newClient(false)
+}
+
+func (w *world) newClient(clustered bool) *Client {
+	w.t.Helper()
+	c := &Client{world: w, clustered: clustered, asked: map[string]bool{}}
+	others := w.refs()
 	c.initialize()
+	if clustered {
+		for ref := range w.refs() {
+			if !others[ref] {
+				c.ref = ref
+			}
+		}
+	}
 	return c
 }
 
-// inBubble reports whether the caller runs in a bubble.
-func inBubble() (yes bool) {
-	defer func() { yes = recover() == nil }()
-	synctest.Wait()
-	return true
+// refs are the names of all sessions.
+func (w *world) refs() map[rejoin.SessionRef]bool {
+	refs := map[rejoin.SessionRef]bool{}
+	for _, p := range w.all() {
+		for info := range p.Sessions() {
+			refs[info.Ref] = true
+		}
+	}
+	return refs
 }
 
 // initialize opens the session.
@@ -99,23 +88,36 @@ func (c *Client) initialize() {
 	c.Notify("notifications/initialized", nil)
 }
 
-// shutdown ends everything.
-func (c *Client) shutdown(hs *http.Server) {
-	c.srv.Close()
-	c.mu.Lock()
-	c.closing = true
-	for conn := range c.live {
-		conn.Reset()
+// Server is the server under test: for Sessions, Stats, CloseStreams, Drain. In a Cluster, it is that of Owner.
+func (c *Client) Server() *rejoin.Server {
+	c.t.Helper()
+	if !c.clustered {
+		return c.all()[0].Server
 	}
-	c.mu.Unlock()
-	_ = hs.Close() // our listener cannot fail
-	c.work.Wait()
-	time.Sleep(c.cfg.Patience)
-	synctest.Wait() // so that later cleanups may read what tools have written
+	return c.Owner().Server
 }
 
-// Server is the server under test: for Sessions, Stats, CloseStreams, Drain.
-func (c *Client) Server() *rejoin.Server { return c.srv }
+// Owner is the process that owns the session at this moment: that runs its tools. In a Cluster it fails the test if no process owns it: if its owner was
+// killed, or has let go of it, and no request has come since that another process could have adopted it for.
+func (c *Client) Owner() *Process {
+	c.t.Helper()
+	if !c.clustered {
+		return c.all()[0]
+	}
+	synctest.Wait()
+	for _, p := range c.all() {
+		if p.ended() {
+			continue
+		}
+		for info := range p.Sessions() {
+			if info.Ref == c.ref {
+				return p
+			}
+		}
+	}
+	c.t.Fatal("rejointest: no process owns the session at this moment")
+	return nil
+}
 
 // CallTool starts a tools/call that asks for progress. args is marshalled with encoding/json; nil: none. When CallTool returns, the tool
 // waits for something or has returned.

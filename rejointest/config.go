@@ -12,13 +12,20 @@ import (
 	"github.com/rejoin-mcp/rejoin/core"
 )
 
-// Config is what New starts with. Zero fields mean their defaults.
+// Config is what New and NewCluster start with. Zero fields mean their defaults.
 type Config struct {
 	// Server is the configuration under test. Its Logger defaults to one that writes to the test's log.
 	Server rejoin.Config
 	// Version is the client's protocol version. Defaults to the newest one in which clients poll. The test fails if the app
 	// negotiates another one.
 	Version string
+
+	// Processes is how many processes NewCluster starts. Defaults to 3.
+	Processes int
+	// Each changes the configuration of one process of NewCluster before it starts; n counts them from 0. It gets a copy of Server, in which Store is the
+	// engine that the processes share. Cluster has what Server.Cluster has, a Name, the Self of the process, and a Transport over connections in memory, which
+	// a Transport of yours may wrap. A Store or a Cluster.Directory of yours must be that of one engine in all processes, and must not leave the bubble.
+	Each func(n int, cfg *rejoin.Config)
 
 	// Handler mounts the server, so that your router and your middleware are part of the test. Defaults to stdadapter.New.
 	Handler func(*rejoin.Server) http.Handler

@@ -10,8 +10,6 @@ import (
 	"net/http"
 	"net/url"
 	"time"
-
-	"github.com/rejoin-mcp/rejoin/internal/pipe"
 )
 
 const (
@@ -25,9 +23,12 @@ const (
 	maxDepth = 256
 )
 
-// serverAddr is from a range that is kept for documentation. It is not a loopback address, so the server does not check Host, and middleware
-// can parse it.
-var serverAddr = &net.TCPAddr{IP: net.IPv4(192, 0, 2, 1), Port: 80}
+// The addresses are from ranges that are kept for documentation. They are no loopback addresses, so the server does not check Host, and middleware
+// can parse them.
+var (
+	serverAddr = &net.TCPAddr{IP: net.IPv4(192, 0, 2, 1), Port: 80}
+	clientIP   = net.IPv4(192, 0, 2, 2)
+)
 
 func (c *Client) marshal(params any) []byte {
 	c.t.Helper()
@@ -88,30 +89,6 @@ func (c *Client) fill(req *http.Request) {
 	if c.version >= firstWithHeader {
 		set(versionHeader, c.version)
 	}
-}
-
-// dial opens a connection that ends with the test.
-func (c *Client) dial() (*pipe.Conn, error) {
-	from := &net.TCPAddr{IP: net.IPv4(192, 0, 2, 2), Port: 1024 + int(c.lastPort.Add(1))%60_000}
-	conn, server := pipe.New(from, serverAddr)
-	if err := c.lis.Deliver(server); err != nil {
-		return nil, &net.OpError{Op: "dial", Net: "tcp", Addr: serverAddr, Err: err}
-	}
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.live[conn] = struct{}{}
-	if c.closing {
-		conn.Reset()
-	}
-	return conn, nil
-}
-
-// hangUp closes a connection.
-func (c *Client) hangUp(conn *pipe.Conn) {
-	_ = conn.Close() // it never fails
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	delete(c.live, conn)
 }
 
 // roundTrip sends a request. Closing the response's body closes the connection. It is safe for concurrent use.
