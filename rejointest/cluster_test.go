@@ -49,14 +49,6 @@ func (f *fleet) app() rejoin.App {
 	})
 }
 
-// reason is the data.reason of an error.
-func reason(t *testing.T, e *rejoin.Error) string {
-	t.Helper()
-	var data struct{ Reason string }
-	require.NoError(t, json.Unmarshal(e.Data, &data))
-	return data.Reason
-}
-
 func TestRequestsGoToEachProcessInTurn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var seen []string
@@ -111,7 +103,7 @@ func TestKillTheOwner(t *testing.T) {
 			client.Owner().Kill()
 			require.Len(t, f.causes, 1)
 			require.ErrorIs(t, f.causes[0], rejoin.ErrShutdown)
-			require.Equal(t, "owner_lost", reason(t, call.Err()))
+			require.Equal(t, rejoin.ReasonOwnerLost, call.Err().Reason())
 			require.Less(t, time.Since(began), 30*time.Second)
 			require.Len(t, call.Messages(), 2, "progress, and the error")
 
@@ -179,7 +171,7 @@ func TestAnotherProcessInPlaceOfTheOwner(t *testing.T) {
 				next = c.Start()
 				require.NotEqual(t, owner.Self(), next.Self())
 			}
-			require.Equal(t, "owner_lost", reason(t, call.Err()))
+			require.Equal(t, rejoin.ReasonOwnerLost, call.Err().Reason())
 			took := time.Since(began)
 			require.True(t, wait[0] <= took && took <= wait[1], "restarted: %v, took %v", restart, took)
 			require.Same(t, next, client.Owner())
@@ -231,7 +223,7 @@ func TestAGraceThatIsTooShort(t *testing.T) {
 		var left *rejoin.DrainError
 		require.ErrorAs(t, owner.Wait(), &left)
 		require.Equal(t, 1, left.Running)
-		require.Equal(t, "shutdown", reason(t, call.Err()))
+		require.Equal(t, rejoin.ReasonShutdown, call.Err().Reason())
 		require.Len(t, f.causes, 1)
 	})
 }
@@ -266,7 +258,7 @@ func TestAProcessThatIsKilledWhileItShutsDown(t *testing.T) {
 		owner.Kill()
 		require.EqualError(t, owner.Wait(), "rejointest: process 0 (http://198.51.100.1:8080) was killed while it shut down")
 		require.Equal(t, began, time.Now())
-		require.Equal(t, "owner_lost", reason(t, call.Err()))
+		require.Equal(t, rejoin.ReasonOwnerLost, call.Err().Reason())
 	})
 }
 
@@ -285,7 +277,7 @@ func TestSeveralClients(t *testing.T) {
 		c.Spray()
 		c.Processes()[1].Kill()
 		require.JSONEq(t, "0", string(calls[0].Result()))
-		require.Equal(t, "owner_lost", reason(t, calls[1].Err()))
+		require.Equal(t, rejoin.ReasonOwnerLost, calls[1].Err().Reason())
 		require.JSONEq(t, "2", string(calls[2].Result()))
 		require.NotSame(t, c.Processes()[1], clients[1].Owner())
 	})

@@ -74,7 +74,7 @@ func TestADirectoryApartFromTheStore(t *testing.T) {
 		call := client.CallTool("x", nil)
 		call.WaitMessages(1)
 		client.Owner().Kill()
-		require.Equal(t, "owner_lost", reason(t, call.Err()))
+		require.Equal(t, rejoin.ReasonOwnerLost, call.Err().Reason())
 	})
 }
 
@@ -109,7 +109,7 @@ func TestAKilledProcessIsSilent(t *testing.T) {
 		require.Contains(t, log.String(), "process=0")
 		client.Owner().Kill()
 		log.Reset()
-		require.Equal(t, "owner_lost", reason(t, call.Err()))
+		require.Equal(t, rejoin.ReasonOwnerLost, call.Err().Reason())
 		elapse(5 * time.Minute)
 		require.Equal(t, []int{1}, progress(t, call.Messages()))
 		mu.Lock()

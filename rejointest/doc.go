@@ -1,4 +1,5 @@
-// Package rejointest tests how your tools are polled: it has a real server over in-memory pipes, and a client that polls when you say.
+// Package rejointest tests how your tools are polled: it has a real server over in-memory pipes, or several of a cluster, and a client that
+// polls when you say.
 //
 //	func TestExportSurvivesAProxy(t *testing.T) {
 //		synctest.Test(t, func(t *testing.T) {
@@ -19,6 +20,31 @@
 //		})
 //	}
 //
+// # Several processes
+//
+// NewCluster starts several processes that share their sessions (rejoin.Cluster). Each request of a client goes to another one in turn. You kill
+// processes, shut them down as a deploy does, and start others:
+//
+//	func TestExportSurvivesADeploy(t *testing.T) {
+//		synctest.Test(t, func(t *testing.T) {
+//			cluster := rejointest.NewCluster(t, app, rejointest.Config{})
+//			c := cluster.NewClient()
+//			call := c.CallTool("export", map[string]any{"rows": 1000})
+//			owner := c.Owner() // the process that runs it
+//			cluster.Start()    // the new version
+//			owner.Shutdown(15 * time.Minute)
+//			if got := string(call.Result()); got != `{"url":"https://example.com/1000"}` {
+//				t.Errorf("result: %s", got)
+//			}
+//			if err := owner.Wait(); err != nil {
+//				t.Errorf("the old version has ended with %v", err)
+//			}
+//		})
+//	}
+//
+// After Kill in place of Shutdown, the same call ends with an error whose Reason is rejoin.ReasonOwnerLost, unless its result was recorded before.
+// As long as the others do not know that the owner is dead, requests for it wait, or are refused, which fails a test in Notify.
+//
 // # Time
 //
 // A test runs in the bubble of testing/synctest. There time is virtual: it stands still while any goroutine can run, and jumps to
@@ -34,9 +60,10 @@
 //
 // # The connection
 //
-// Each request has a connection of its own that behaves as TCP does: 64 KiB of buffer per direction, deadlines, an orderly close and
+// Each request of a client has a connection of its own that behaves as TCP does: 64 KiB of buffer per direction, deadlines, an orderly close and
 // an abrupt one. The HTTP server is that of net/http, configured by Config.HTTP, with your own router, mounted by Config.Handler: so you
-// see time-outs and middleware that break streams. The addresses are from 192.0.2.0/24, which is kept for documentation.
+// see time-outs and middleware that break streams. The addresses are from
+// 192.0.2.0/24 and 198.51.100.0/24, which are kept for documentation.
 //
 // # The client
 //
@@ -46,7 +73,7 @@
 //
 // # Goroutines
 //
-// Call the methods of Client and Call from one goroutine, the test's: they call synctest.Wait and t.Fatal. OnRequest and tools run
-// in others; when one of those methods has returned, the test may read what they have written. What New and the client have started
-// ends with the test; see New.
+// Call the methods of Client, Call, Cluster and Process from one goroutine, the test's: they call synctest.Wait and t.Fatal. OnRequest and
+// tools run in others; when one of those methods has returned, the test may read what they have written. What New, NewCluster and clients
+// have started ends with the test; see New.
 package rejointest

@@ -46,14 +46,33 @@ func TestExportSurvivesAProxy(t *testing.T) {
 	})
 }
 
-func TestTheDocumentedTestIsThisOne(t *testing.T) {
+func TestExportSurvivesADeploy(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		cluster := rejointest.NewCluster(t, app, rejointest.Config{})
+		c := cluster.NewClient()
+		call := c.CallTool("export", map[string]any{"rows": 1000})
+		owner := c.Owner() // the process that runs it
+		cluster.Start()    // the new version
+		owner.Shutdown(15 * time.Minute)
+		if got := string(call.Result()); got != `{"url":"https://example.com/1000"}` {
+			t.Errorf("result: %s", got)
+		}
+		if err := owner.Wait(); err != nil {
+			t.Errorf("the old version has ended with %v", err)
+		}
+	})
+}
+
+func TestTheDocumentedTestsAreThese(t *testing.T) {
 	doc, err := os.ReadFile("doc.go")
 	require.NoError(t, err)
 	code, err := os.ReadFile("example_test.go")
 	require.NoError(t, err)
-	_, want, ok := strings.Cut(string(code), "func TestExportSurvivesAProxy")
-	require.True(t, ok)
-	want, _, ok = strings.Cut("func TestExportSurvivesAProxy"+want, "\n}\n")
-	require.True(t, ok)
-	require.Contains(t, string(doc), "//\t"+strings.ReplaceAll(want+"\n}", "\n", "\n//\t"))
+	for _, name := range []string{"func TestExportSurvivesAProxy", "func TestExportSurvivesADeploy"} {
+		_, want, ok := strings.Cut(string(code), name)
+		require.True(t, ok)
+		want, _, ok = strings.Cut(name+want, "\n}\n")
+		require.True(t, ok)
+		require.Contains(t, string(doc), "//\t"+strings.ReplaceAll(want+"\n}", "\n", "\n//\t"))
+	}
 }

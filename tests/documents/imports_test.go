@@ -59,7 +59,7 @@ func TestImports(t *testing.T) {
 		"/bridge/internal/faithful":  {"/internal/jsonrpc"},
 		"/client":                    {"", "/internal/jsonrpc", "/internal/sse"},
 		"/tests/internal/kit":        {"", "/adapters/stdlib", "/cluster", "/eventstore", "/eventstore/storetest", "/internal/pipe", "/internal/rawhttp", "/rejointest"},
-		"/rejointest":                {"", "/core", "/internal/jsonrpc", "/internal/pipe", "/internal/sse", "/eventstore", "/adapters/stdlib"},
+		"/rejointest":                {"", "/cluster", "/cluster/clustertest", "/core", "/internal/jsonrpc", "/internal/pipe", "/internal/sse", "/eventstore", "/adapters/stdlib"},
 	}
 	out, err := exec.Command("go", "list", "-f", `{{if .GoFiles}}{{.ImportPath}} {{join .Imports " "}}{{end}}`, "./...").Output()
 	require.NoError(t, err, "the go command is needed")

@@ -83,3 +83,40 @@ func TestExportOutlivesNobody(t *testing.T) {
 		}
 	})
 }
+
+// A process is lost while a tool runs in it.
+func TestExportLosesItsProcess(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		cluster := rejointest.NewCluster(t, exporter, rejointest.Config{})
+		c := cluster.NewClient()
+		call := c.CallTool("export", nil)
+		call.WaitMessages(1) // it runs
+		c.Owner().Kill()
+		if e := call.Err(); e.Reason() != rejoin.ReasonOwnerLost {
+			t.Errorf("the client got %v", e)
+		}
+		again := c.CallTool("export", nil) // the session goes on in another process
+		if got := string(again.Result()); got != string(rejoin.Text("exported")) {
+			t.Errorf("result: %s", got)
+		}
+	})
+}
+
+// A deploy while a tool runs.
+func TestExportSurvivesADeploy(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		cluster := rejointest.NewCluster(t, exporter, rejointest.Config{})
+		c := cluster.NewClient()
+		call := c.CallTool("export", nil)
+		for _, old := range cluster.Processes() {
+			cluster.Start() // the new version
+			old.Shutdown(10 * time.Minute)
+			if err := old.Wait(); err != nil { // a *rejoin.DrainError: the grace was too short
+				t.Error(err)
+			}
+		}
+		if got := string(call.Result()); got != string(rejoin.Text("exported")) {
+			t.Errorf("result: %s", got)
+		}
+	})
+}
