@@ -29,6 +29,10 @@ test: ## test every module (needs no C compiler)
 forwarded: ## test streams, calls and tasks once more, with every request at another process than the owner of its session
 	go test ./tests/streams ./tests/calls ./tests/tasks -forwarded
 
+.PHONY: engine
+engine: ## test with a real Redis, and with a Valkey if it is installed
+	go test -tags redis -count=1 ./internal/redistest ./redisstore/...
+
 .PHONY: lint
 lint: $(LINTER) ## gofmt, go vet, go mod tidy and golangci-lint on every module
 	tools/lint $(LINTER)

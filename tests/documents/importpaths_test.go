@@ -17,6 +17,7 @@ var importPaths = map[string]string{
 	"eventstore":  module + "/eventstore",
 	"cluster":     module + "/cluster",
 	"client":      module + "/client",
+	"redisstore":  module + "/redisstore",
 	"stdadapter":  module + "/adapters/stdlib",
 	"chiadapter":  module + "/adapters/chi",
 	"echoadapter": module + "/adapters/echo",
