@@ -2,6 +2,7 @@ package redisstore
 
 import (
 	"errors"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -127,7 +128,7 @@ func (f *fields) record(session string) *cluster.Record {
 	r.About = []byte(rest)
 	r.Version = f.number()
 	if state, saved := f.bytes(); saved {
-		r.State = state[:len(state):len(state)]
+		r.State = slices.Clip(state)
 	}
 	_, r.Released = f.bytes()
 	return r

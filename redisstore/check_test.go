@@ -3,6 +3,7 @@ package redisstore
 import (
 	"bytes"
 	"log/slog"
+	"maps"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -37,9 +38,7 @@ func TestWhatTheCheckSays(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			i := info{}
 			for _, from := range []info{good, c.change} {
-				for k, v := range from {
-					i[k] = v
-				}
+				maps.Copy(i, from)
 			}
 			var out bytes.Buffer
 			cfg := &Config{Logger: slog.New(slog.NewTextHandler(&out, nil)), AllowEviction: c.allow}

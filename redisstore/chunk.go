@@ -46,7 +46,7 @@ func decode(piece []byte, seq uint64, buf []eventstore.Event) (n int, err error)
 		if piece = piece[4:]; len(piece) < size {
 			return n, errPiece
 		}
-		buf[n] = eventstore.Event{Seq: seq + uint64(n), Data: slices.Clip(piece[:size])} //nolint:gosec // not negative
+		buf[n] = eventstore.Event{Seq: seq + uint64(n), Data: slices.Clip(piece[:size])}
 		piece = piece[size:]
 		n++
 	}

@@ -161,7 +161,7 @@ func refusal(code int64) error {
 		return eventstore.ErrSequence
 	}
 	if code <= behind {
-		return &eventstore.BehindError{Last: uint64(behind - code)} //nolint:gosec // not negative
+		return &eventstore.BehindError{Last: uint64(behind - code)}
 	}
 	return fmt.Errorf("redisstore: the engine has answered %d", code)
 }
