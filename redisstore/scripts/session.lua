@@ -107,7 +107,6 @@ local function forgetTo(l, seq)
   end
   if #names > 0 then redis.call('HDEL', key, unpack(names)) end
   l.start = at
-  if at > l.last then l.tail = at end
   l.first = math.max(l.first, seq)
   l.bytes = l.bytes - freed
   used = used - freed
