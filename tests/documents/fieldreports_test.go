@@ -18,7 +18,7 @@ import (
 // fieldReports is how many there are. A report that is dropped is missed.
 const fieldReports = 89
 
-// Every report has a test in the file that the document names, or a reason why it needs none, or is listed among those that wait.
+// Every report has a test in the file that the document names, or a reason why it needs none.
 func TestTheFieldReportsAreCovered(t *testing.T) {
 	text, err := os.ReadFile("docs/field-reports.md")
 	require.NoError(t, err)
@@ -31,47 +31,44 @@ func TestTheFieldReportsAreCovered(t *testing.T) {
 // The check can fail.
 func TestFaultsOfTheFieldReportsAreFound(t *testing.T) {
 	files := map[string]map[string]bool{"TestX": {"a_test.go": true, "b/b_test.go": true}, "TestY": {"a_test.go": true}}
-	whole := func(report, waits string) string {
+	whole := func(report, last string) string {
 		var b strings.Builder
 		b.WriteString("# Reports\n\n" + report + "\n")
 		for n := 2; n < fieldReports; n++ {
 			b.WriteString("- **" + strconv.Itoa(n) + "** it hangs (x #1)\n  - *rejoin:* it does not\n  - *tests:* `TestX` (a_test.go)\n")
 		}
-		return b.String() + "\n## These wait for a shared store\n\nWhy.\n\n" + waits + "\n\n## Also seen\n\n- Advice.\n"
+		return b.String() + last + "\n\n## Also seen\n\n- Advice.\n"
 	}
 	one := func(symptom, tests string) string {
 		return "- **1** " + symptom + "\n  - *rejoin:* it does\n    not\n  - *tests:* " + tests
 	}
 	good := one("it\n  hangs (x #1)", "`TestX`\n    (a_test.go, b/b_test.go); `TestY`, `TestX` (a_test.go)")
 	last := strconv.Itoa(fieldReports)
-	wait := "- **" + last + "** it is lost\n  (x #2)"
-	for _, test := range []struct{ report, waits, want string }{
-		{good, wait, ""},
-		{one("it hangs (x #1)", "by construction: there is no lock"), wait, ""},
-		{one("it hangs (x #1)", "by construction: no lock; `TestZ` (a_test.go)"), wait, "1: there is no test TestZ in a_test.go"},
-		{one("it hangs (x #1)", "by construction:"), wait, "1: neither a test nor a reason"},
-		{one("it hangs (x #1)", ""), wait, "1: neither a test nor a reason"},
-		{one("it hangs (x #1)", "TestX (a_test.go)"), wait, "1: neither a test nor a reason"},
-		{one("it hangs (x #1)", "`TestX`"), wait, "1: TestX names no file"},
-		{one("it hangs (x #1)", "`TestX`; `TestY` (a_test.go)"), wait, "1: TestX names no file"},
-		{one("it hangs (x #1)", "`TestX` (a_test.go), `TestY`"), wait, "1: TestY names no file"},
-		{one("it hangs (x #1)", "`TestY` (b/b_test.go)"), wait, "1: there is no test TestY in b/b_test.go"},
-		{one("it hangs (x #1)", "`TestY`, `TestX` (b/b_test.go)"), wait, "1: there is no test TestY in b/b_test.go"},
-		{one("it hangs", "`TestX` (a_test.go)"), wait, "1: it names no thread"},
-		{"- **1** it hangs (x #1)\n  - *rejoin:*\n  - *tests:* `TestX` (a_test.go)", wait, "1: it does not say what rejoin does"},
-		{"- **1** it hangs (x #1)\n  - *tests:* `TestX` (a_test.go)", wait, "1: it does not say what rejoin does"},
-		{"- **1** it hangs (x #1)\n  - *rejoin:* it does not", wait, "1: neither a test nor a reason"},
-		{good + "\n  - *more:* of it", wait, "1: \"more\" is neither rejoin nor tests"},
-		{strings.Replace(good, "**1**", "**x**", 1), wait, "\"x\" is not a number; 1 is missing"},
-		{strings.Replace(good, "**1** ", "", 1), wait, "\"\" is not a number; 1 is missing"},
-		{strings.Replace(good, "**1**", "**2**", 1), wait, "2 comes twice; 1 is missing"},
+	end := strings.Replace(good, "**1**", "**"+last+"**", 1)
+	for _, test := range []struct{ report, last, want string }{
+		{good, end, ""},
+		{one("it hangs (x #1)", "by construction: there is no lock"), end, ""},
+		{one("it hangs (x #1)", "by construction: no lock; `TestZ` (a_test.go)"), end, "1: there is no test TestZ in a_test.go"},
+		{one("it hangs (x #1)", "by construction:"), end, "1: neither a test nor a reason"},
+		{one("it hangs (x #1)", ""), end, "1: neither a test nor a reason"},
+		{one("it hangs (x #1)", "TestX (a_test.go)"), end, "1: neither a test nor a reason"},
+		{one("it hangs (x #1)", "`TestX`"), end, "1: TestX names no file"},
+		{one("it hangs (x #1)", "`TestX`; `TestY` (a_test.go)"), end, "1: TestX names no file"},
+		{one("it hangs (x #1)", "`TestX` (a_test.go), `TestY`"), end, "1: TestY names no file"},
+		{one("it hangs (x #1)", "`TestY` (b/b_test.go)"), end, "1: there is no test TestY in b/b_test.go"},
+		{one("it hangs (x #1)", "`TestY`, `TestX` (b/b_test.go)"), end, "1: there is no test TestY in b/b_test.go"},
+		{one("it hangs", "`TestX` (a_test.go)"), end, "1: it names no thread"},
+		{"- **1** it hangs (x #1)\n  - *rejoin:*\n  - *tests:* `TestX` (a_test.go)", end, "1: it does not say what rejoin does"},
+		{"- **1** it hangs (x #1)\n  - *tests:* `TestX` (a_test.go)", end, "1: it does not say what rejoin does"},
+		{"- **1** it hangs (x #1)\n  - *rejoin:* it does not", end, "1: neither a test nor a reason"},
+		{good + "\n  - *more:* of it", end, "1: \"more\" is neither rejoin nor tests"},
+		{strings.Replace(good, "**1**", "**x**", 1), end, "\"x\" is not a number; 1 is missing"},
+		{strings.Replace(good, "**1** ", "", 1), end, "\"\" is not a number; 1 is missing"},
+		{strings.Replace(good, "**1**", "**2**", 1), end, "2 comes twice; 1 is missing"},
 		{good, "", last + " is missing"},
-		{good, "- **" + last + "** it is lost", last + ": it names no thread"},
-		{good, "- **" + last + "** it is lost, but `TestZ` (x #1)", last + ": there is no test TestZ"},
-		{good, wait + "\n  - *rejoin:* it does", last + ": it waits, and says more than a symptom"},
-		{good, wait + "\n- **" + strconv.Itoa(fieldReports+1) + "** more (x #1)", strconv.Itoa(fieldReports+1) + " is not a report"},
+		{good, end + "\n- **" + strconv.Itoa(fieldReports+1) + "** more (x #1)", strconv.Itoa(fieldReports+1) + " is not a report"},
 	} {
-		require.Equal(t, test.want, strings.Join(faultsOfReports(whole(test.report, test.waits), files), "; "), "%s\n%s", test.report, test.waits)
+		require.Equal(t, test.want, strings.Join(faultsOfReports(whole(test.report, test.last), files), "; "), "%s\n%s", test.report, test.last)
 	}
 }
 
@@ -80,15 +77,13 @@ var (
 	someTest = regexp.MustCompile("((?:`(?:Test|Fuzz)\\w+`(?:, )?)+)(?: \\(([^)]*)\\))?") // several of the same files, and these
 	aThread  = regexp.MustCompile(`\([^)]*#[0-9]+[^)]*\)|\(found (here|with [^)]+|by [^)]+)\)`)
 	aReason  = regexp.MustCompile(`^by construction: \S`)
-	waitsFor = "## These wait for a shared store"
 )
 
-// faultsOfReports says what is wrong with the list before the second heading, and with that of the reports that wait.
+// faultsOfReports says what is wrong with the list before the second heading.
 func faultsOfReports(text string, files map[string]map[string]bool) (faults []string) {
 	seen := map[int]bool{}
 	for _, r := range itemsOf(text) {
-		waiting := r.heading == waitsFor
-		if strings.HasPrefix(r.heading, "##") && !waiting {
+		if strings.HasPrefix(r.heading, "##") {
 			continue
 		}
 		name := ""
@@ -107,7 +102,7 @@ func faultsOfReports(text string, files map[string]map[string]bool) (faults []st
 			faults = append(faults, name+" comes twice")
 		}
 		seen[number] = true
-		for _, fault := range faultsOfReport(r, waiting, files) {
+		for _, fault := range faultsOfReport(r, files) {
 			faults = append(faults, name+": "+fault)
 		}
 	}
@@ -119,22 +114,9 @@ func faultsOfReports(text string, files map[string]map[string]bool) (faults []st
 	return faults
 }
 
-func faultsOfReport(r *item, waiting bool, files map[string]map[string]bool) (faults []string) {
+func faultsOfReport(r *item, files map[string]map[string]bool) (faults []string) {
 	if !aThread.MatchString(r.text) {
 		faults = append(faults, "it names no thread")
-	}
-	if waiting {
-		if len(r.parts) > 0 {
-			faults = append(faults, "it waits, and says more than a symptom")
-		}
-		for _, m := range someTest.FindAllStringSubmatch(r.text, -1) {
-			for _, name := range backquoted.FindAllStringSubmatch(m[1], -1) {
-				if files[name[1]] == nil {
-					faults = append(faults, "there is no test "+name[1])
-				}
-			}
-		}
-		return faults
 	}
 	for _, name := range slices.Sorted(maps.Keys(r.parts)) {
 		if name != "rejoin" && name != "tests" {
