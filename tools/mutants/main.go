@@ -1,7 +1,10 @@
 // Command mutants proves that each promise of a cluster has a test that fails without it. It changes the product in one place at a time, in a copy of the
 // module, and runs the test that must fail then.
 //
-//	mutants [-quick] [-only words] [directory of the module]
+//	mutants [-quick | -chaos] [-only words] [directory of the module]
+//
+// With -chaos it changes the product in a copy of the workspace, and field/chaos must find that, and nothing without it. That takes a redis-server and
+// a quarter of an hour.
 //
 // It fails if a mutant survives, if the text that it replaces is not there exactly once, or if it does not compile.
 package main
@@ -40,12 +43,21 @@ const limit = 20 * time.Second
 func main() {
 	quick := flag.Bool("quick", false, "only those whose tests are compiled in a moment")
 	only := flag.String("only", "", "only those whose promise or change has these words")
+	chaos := flag.Bool("chaos", false, "those that real processes must show")
 	flag.Parse()
 	root := flag.Arg(0)
 	if root == "" {
 		root = "."
 	}
-	if err := run(root, *quick, *only); err != nil {
+	err := errors.New("-quick and -chaos exclude each other")
+	switch {
+	case *quick && *chaos:
+	case *chaos:
+		err = runRampages(root, *only)
+	default:
+		err = run(root, *quick, *only)
+	}
+	if err != nil {
 		fmt.Fprintln(os.Stderr, "mutants:", err)
 		os.Exit(1)
 	}
@@ -57,7 +69,7 @@ func run(root string, quick bool, only string) error {
 		return err
 	}
 	defer func() { _ = os.RemoveAll(dir) }()
-	if err := copyModule(dir, root); err != nil {
+	if err := copyFiles(dir, root, false); err != nil {
 		return err
 	}
 	chosen := slices.DeleteFunc(slices.Clone(mutants), func(m mutant) bool {
@@ -96,8 +108,8 @@ func run(root string, quick bool, only string) error {
 	return nil
 }
 
-// copyModule copies the module at root, without those inside it.
-func copyModule(dir, root string) error {
+// copyFiles copies the module at root, and, if all, those inside it.
+func copyFiles(dir, root string, all bool) error {
 	return filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
 		if err != nil {
 			return err
@@ -109,7 +121,7 @@ func copyModule(dir, root string) error {
 		to := filepath.Join(dir, at)
 		if d.IsDir() {
 			_, other := os.Stat(filepath.Join(path, "go.mod"))
-			if at != "." && (strings.HasPrefix(d.Name(), ".") || d.Name() == "node_modules" || other == nil) {
+			if at != "." && (strings.HasPrefix(d.Name(), ".") || d.Name() == "node_modules" || !all && other == nil) {
 				return filepath.SkipDir
 			}
 			return os.MkdirAll(to, 0o750)
@@ -139,21 +151,30 @@ func baseline(dir string, chosen []mutant) error {
 	return nil
 }
 
-// try changes the copy, tests it, and changes it back.
-func (m *mutant) try(dir string) (killed bool, err error) {
+// with changes the copy, calls f, and changes the copy back.
+func (m *mutant) with(dir string, f func() error) (err error) {
 	file := filepath.Join(dir, m.file)
 	is, err := os.ReadFile(file) //nolint:gosec // it is in the copy
 	if err != nil {
-		return false, err
+		return err
 	}
 	if n := strings.Count(string(is), m.old); n != 1 {
-		return false, fmt.Errorf("%s has the old text %d times", m.file, n)
+		return fmt.Errorf("%s has the old text %d times", m.file, n)
 	}
 	if err := os.WriteFile(file, []byte(strings.Replace(string(is), m.old, m.new, 1)), 0o600); err != nil {
-		return false, err
+		return err
 	}
 	defer func() { err = errors.Join(err, os.WriteFile(file, is, 0o600)) }()
-	out, err := test(dir, m.pkg, m.run)
+	return f()
+}
+
+// try tests the changed copy.
+func (m *mutant) try(dir string) (killed bool, err error) {
+	var out string
+	err = m.with(dir, func() (err error) {
+		out, err = test(dir, m.pkg, m.run)
+		return err
+	})
 	switch failed := (*exec.ExitError)(nil); {
 	case strings.Contains(out, "[build failed]"), strings.Contains(out, "[setup failed]"):
 		return false, fmt.Errorf("it does not compile:\n%s", out)
