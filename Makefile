@@ -87,17 +87,23 @@ SOAK ?= -for 30m -clients 2000
 soak: ## thousands of clients of random behaviour, for half an hour; every event and task is accounted for
 	go run ./field/soak $(SOAK)
 
+.PHONY: chaos
+CHAOS ?= -for 1h -write docs/many-machines.md
+chaos: ## real processes on a real Redis, and real failures, for an hour; every event is accounted for (needs redis-server, and npm)
+	conformance/install clients/node
+	go run ./field/chaos $(CHAOS)
+
 .PHONY: vuln
 vuln: $(SCANNER) ## look for known vulnerabilities in what every module calls (needs the module proxy; 5 minutes)
 	tools/vuln/check $(SCANNER)
 
 .PHONY: mutants
 MUTANTS ?=
-mutants: ## break each promise of a cluster in a copy, and see that a test fails (MUTANTS=-quick: only those that take a moment)
+mutants: ## break each promise of a cluster in a copy, and see that a test fails (MUTANTS=-quick: only those that take a moment; -chaos: those of make chaos)
 	cd tools && GOWORK=off go run -buildvcs=false ./mutants $(MUTANTS) ..
 
 .PHONY: nightly
-nightly: ## race tests and the conformance suite five times over, ends that cross by the thousand, all mutants, fuzz each target for two minutes, soak for one
+nightly: ## race tests and the conformance suite five times over, ends that cross by the thousand, all mutants, fuzz each target for two minutes, soak for one, chaos for ten
 	tools/race 5
 	tools/crossings 2000
 	$(MAKE) mutants
@@ -110,6 +116,9 @@ nightly: ## race tests and the conformance suite five times over, ends that cros
 	TIMES=5 conformance/run mcpgofixture tasks $(ROUTER)
 	tools/fuzz 2m
 	go run ./field/soak -for 1m -clients 2000
+	$(MAKE) chaos CHAOS="-for 10m"
+	$(MAKE) chaos CHAOS="-faults deploy -every 10s -for 10m"
+	$(MAKE) mutants MUTANTS=-chaos
 	$(MAKE) vuln
 
 # The linter's requirements are its own (tools/go.mod), so that they move no version in the workspace.
