@@ -43,7 +43,7 @@ func demo(ctx context.Context, ln net.Listener, mount Mount, era string, w io.Wr
 	if err := errors.Join(err, <-hosted); err != nil {
 		return err
 	}
-	t.summary(summary)
+	t.Text(summary)
 	return nil
 }
 
