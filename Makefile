@@ -21,6 +21,10 @@ demo: ## run the quick start, in both eras
 	go run ./examples/quickstart
 	go run ./examples/quickstart -era modern
 
+.PHONY: demo-cluster
+demo-cluster: ## run the example of three processes, of which one is killed (needs redis-server)
+	go run ./examples/cluster
+
 .PHONY: test
 test: ## test every module (needs no C compiler)
 	go test work
@@ -31,7 +35,7 @@ forwarded: ## test streams, calls and tasks once more, with every request at ano
 
 .PHONY: engine
 engine: ## test with a real Redis, and with a Valkey if it is installed
-	go test -tags redis -count=1 ./internal/redistest ./redisstore/...
+	go test -tags redis -count=1 ./internal/redistest ./redisstore/... ./examples/cluster
 
 .PHONY: lint
 lint: $(LINTER) ## gofmt, go vet, go mod tidy and golangci-lint on every module
