@@ -8,9 +8,11 @@ require (
 	github.com/labstack/echo/v4 v4.16.4
 	github.com/mark3labs/mcp-go v1.2.1
 	github.com/modelcontextprotocol/go-sdk v1.8.0
+	github.com/redis/rueidis v1.0.79
 	github.com/rejoin-mcp/rejoin v0.0.0
 	github.com/rejoin-mcp/rejoin/bridge/gosdk v0.0.0
 	github.com/rejoin-mcp/rejoin/bridge/mcpgo v0.0.0
+	github.com/rejoin-mcp/rejoin/redisstore v0.0.0
 	github.com/stretchr/testify v1.12.1
 	golang.org/x/sys v0.50.0
 	gonum.org/v1/plot v0.17.0
@@ -73,4 +75,5 @@ replace (
 	github.com/rejoin-mcp/rejoin => ..
 	github.com/rejoin-mcp/rejoin/bridge/gosdk => ../bridge/gosdk
 	github.com/rejoin-mcp/rejoin/bridge/mcpgo => ../bridge/mcpgo
+	github.com/rejoin-mcp/rejoin/redisstore => ../redisstore
 )

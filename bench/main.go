@@ -63,7 +63,7 @@ func command(ctx context.Context, args []string, stdout io.Writer) error {
 		}
 		return report.Write(found, args[2])
 	case "list":
-		for _, s := range scenario.All() {
+		for _, s := range slices.Concat(scenario.All(), scenario.Redis()) {
 			fmt.Fprintf(stdout, "%s: %s\n    %s\n", s.ID, s.Title, strings.Join(s.Subjects, " "))
 		}
 		return nil
@@ -78,6 +78,7 @@ func run(ctx context.Context, args []string, stdout io.Writer) error {
 	subjects := flags.String("subjects", "", "run those only whose name matches the `expression`, and what they are compared with")
 	rounds := flags.Int("rounds", 0, "so many rounds of each; 0: as many as each wants")
 	out := flags.String("out", "-", "the `file` to write; -: stdout")
+	redis := flags.Bool("redis", false, "run the scenarios with a redis-server, which must be installed, instead of the others")
 	quick := flags.Bool("quick", false, "one short round of each, to see that all works: the figures mean nothing")
 	if err := flags.Parse(args); err != nil {
 		return err
@@ -95,8 +96,16 @@ func run(ctx context.Context, args []string, stdout io.Writer) error {
 		fmt.Fprintf(os.Stderr, "%5.0f s  %s\n", time.Since(began).Seconds(), fmt.Sprintf(format, args...))
 	}}
 	found := results.Run{Date: began.UTC().Format(time.RFC3339), Machine: machine(), Versions: versions()}
+	all := scenario.All()
+	if *redis {
+		version, err := scenario.RedisVersion(ctx)
+		if err != nil {
+			return err
+		}
+		all, found.Versions["redis-server"] = scenario.Redis(), version
+	}
 	var failures []error
-	for _, s := range scenario.All() {
+	for _, s := range all {
 		if !wantScenario.MatchString(s.ID) || !slices.ContainsFunc(s.Subjects, wantSubject.MatchString) {
 			continue
 		}

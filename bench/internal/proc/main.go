@@ -48,6 +48,8 @@ func serve(find func(name string) (subject.Subject, bool), args []string) error 
 	flags := flag.NewFlagSet("serve", flag.ContinueOnError)
 	name := flags.String("subject", "", "the `name` of what to serve")
 	storeBytes := flags.Int64("store-bytes", 0, "room in its event store; 0: the library's default")
+	redis := flags.String("redis", "", "the `address` of the engine, for subjects that use one")
+	lease := flags.Duration("lease", 0, "of the process in its cluster; 0: the default")
 	if err := flags.Parse(args); err != nil {
 		return err
 	}
@@ -60,7 +62,9 @@ func serve(find func(name string) (subject.Subject, bool), args []string) error 
 		return err
 	}
 	gate, engine, owner := subject.NewGate(), &subject.Engine{}, &subject.Owner{}
-	handler, err := s.New(subject.Options{StoreBytes: *storeBytes, Gate: gate, Self: "http://" + served.Addr().String(), Engine: engine, Owner: owner})
+	handler, err := s.New(subject.Options{
+		StoreBytes: *storeBytes, Gate: gate, Self: "http://" + served.Addr().String(), Engine: engine, Owner: owner, Redis: *redis, Lease: *lease,
+	})
 	if err != nil {
 		return err
 	}

@@ -2,6 +2,7 @@ package proc
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -26,7 +27,7 @@ type Server struct {
 
 // Start starts a serving process and waits until it serves. The process ends with Stop, with ctx, or with the calling process.
 func Start(ctx context.Context, s Spec) (*Server, error) {
-	child, err := begin(ctx, s.CPU, "serve", "-subject", s.Subject, "-store-bytes", strconv.FormatInt(s.StoreBytes, 10))
+	child, err := begin(ctx, s.CPU, "serve", "-subject", s.Subject, "-store-bytes", strconv.FormatInt(s.StoreBytes, 10), "-redis", s.Redis, "-lease", s.Lease.String())
 	if err != nil {
 		return nil, err
 	}
@@ -46,6 +47,21 @@ func (s *Server) Stop() error {
 	s.Control.Close()
 	return s.child.end(nil)
 }
+
+// Kill ends the process as a crash does, with SIGKILL, and waits until it has ended.
+func (s *Server) Kill() error {
+	s.Control.Close()
+	if err := s.child.cmd.Process.Kill(); err != nil {
+		return s.child.failed(err)
+	}
+	s.child.stdin.Close()
+	if err := s.child.cmd.Wait(); s.child.cmd.ProcessState.Exited() { // it had ended before, by itself
+		return fmt.Errorf("%s: %w: %s", s.child.cmd.Args[1], cmp.Or(err, errEnded), s.child.stderr.String())
+	}
+	return nil
+}
+
+var errEnded = errors.New("it has ended by itself")
 
 // Stderr returns the last that the process has written to stderr, at most 4 KiB.
 func (s *Server) Stderr() string { return s.child.stderr.String() }

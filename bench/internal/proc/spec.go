@@ -9,8 +9,10 @@ const AnyCPU = -1
 // Spec describes a serving process.
 type Spec struct {
 	Subject    string
-	StoreBytes int64 // 0: the library's default
-	CPU        int   // the only CPU it uses, with GOMAXPROCS=1, counted from 0 among the allowed ones; or AnyCPU
+	StoreBytes int64         // 0: the library's default
+	Redis      string        // the address of the engine, for subjects that use one
+	Lease      time.Duration // of a process in its cluster; 0: the default
+	CPU        int           // the only CPU it uses, with GOMAXPROCS=1, counted from 0 among the allowed ones; or AnyCPU
 }
 
 // Sample is what a serving process has used since its start, and what it holds. The writes of the samples themselves are not counted.

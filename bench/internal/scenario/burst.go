@@ -99,6 +99,10 @@ func (j burstJob) run(ctx context.Context) (map[string]float64, error) {
 	if err != nil {
 		return nil, err
 	}
+	cost, err := j.costs(ctx)
+	if err != nil {
+		return nil, err
+	}
 	var took time.Duration
 	got := 0
 	for i := range j.Repeat {
@@ -121,7 +125,7 @@ func (j burstJob) run(ctx context.Context) (map[string]float64, error) {
 	if j.Engine {
 		values["trips"], values["appends"] = v.trips, v.appends
 	}
-	return values, nil
+	return values, cost.add(ctx, values, sent)
 }
 
 // burst makes one call in each session, all at once. It returns the time from the first request to the last answer, and how many

@@ -125,6 +125,10 @@ func (j callsJob) run(ctx context.Context) (map[string]float64, error) {
 	if err != nil {
 		return nil, err
 	}
+	cost, err := j.costs(ctx)
+	if err != nil {
+		return nil, err
+	}
 	took, times, err := callAll(callers, j.Count)
 	if err != nil {
 		return nil, err
@@ -143,6 +147,9 @@ func (j callsJob) run(ctx context.Context) (map[string]float64, error) {
 	}
 	if j.Engine {
 		values["trips"] = v.trips
+	}
+	if err := cost.add(ctx, values, n); err != nil {
+		return nil, err
 	}
 	if j.Dials {
 		values["dials"] = float64(after.Accepted-before.Accepted) / n

@@ -16,8 +16,8 @@ import (
 	"github.com/rejoin-mcp/rejoin/bench/internal/proc"
 )
 
-// target is the server that a loading process loads: its addresses, as in proc.Server.
-type target struct{ Addr, Owner, Admin string }
+// target is the server that a loading process loads: its addresses, as in proc.Server, and that of the engine, if it is a process.
+type target struct{ Addr, Owner, Admin, Redis string }
 
 func targetOf(s *proc.Server) target { return target{Addr: s.Addr, Owner: s.Owner, Admin: s.Admin} }
 

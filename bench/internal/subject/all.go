@@ -28,7 +28,7 @@ func Find(name string) (Subject, bool) {
 	return Subject{}, false
 }
 
-var all = slices.Concat(bases, rejoins, clustered, forwarding, goSDKs, mcpGos, bridged, moderns)
+var all = slices.Concat(bases, rejoins, clustered, forwarding, overRedis, goSDKs, mcpGos, bridged, moderns)
 
 var bases = []Subject{
 	{

@@ -50,11 +50,11 @@ func newEngine(kind engine, o Options) *engine {
 	return &kind
 }
 
-// newMember makes a server of a cluster. The others reach it at self.
-func newMember(mode rejoin.Mode, o Options, e *engine, self string) (http.Handler, error) {
+// newMember makes a server of a cluster, whose engine is a store with a directory. The others reach it at self.
+func newMember(mode rejoin.Mode, o Options, engine eventstore.Store, self string) (http.Handler, error) {
 	cfg := rejoinConfig(mode)
-	cfg.Store = e
-	cfg.Cluster = &rejoin.Cluster{Name: serverName, Self: self, TailBytes: o.StoreBytes}
+	cfg.Store = engine
+	cfg.Cluster = &rejoin.Cluster{Name: serverName, Self: self, TailBytes: o.StoreBytes, Lease: o.Lease}
 	s, err := rejoin.NewServer(ownApp(o), cfg)
 	if err != nil {
 		return nil, err

@@ -7,6 +7,7 @@ import (
 	"sync/atomic"
 
 	"github.com/rejoin-mcp/rejoin"
+	"github.com/rejoin-mcp/rejoin/eventstore"
 )
 
 // forwarding are two servers of one cluster, in one process. One owns the sessions, the other one has none and forwards.
@@ -53,17 +54,23 @@ func (l counted) Accept() (net.Conn, error) {
 
 func newForwarding(mode rejoin.Mode) func(Options) (http.Handler, error) {
 	return func(o Options) (http.Handler, error) {
-		l, err := net.Listen("tcp", "127.0.0.1:0")
-		if err != nil {
-			return nil, err
-		}
-		owner, e := cmp.Or(o.Owner, &Owner{}), newEngine(engine{}, o)
-		owner.addr = l.Addr().String()
-		owns, err := newMember(mode, o, e, "http://"+owner.addr)
-		if err != nil {
-			return nil, err
-		}
-		go func() { _ = http.Serve(counted{l, owner}, owns) }() // if it fails, so does what is forwarded to it
-		return newMember(mode, o, e, cmp.Or(o.Self, nowhere))
+		e := newEngine(engine{}, o)
+		return newPair(mode, o, e, e)
 	}
+}
+
+// newPair makes the two servers, each with its view of the engine, and returns the one that forwards.
+func newPair(mode rejoin.Mode, o Options, owners, others eventstore.Store) (http.Handler, error) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return nil, err
+	}
+	owner := cmp.Or(o.Owner, &Owner{})
+	owner.addr = l.Addr().String()
+	owns, err := newMember(mode, o, owners, "http://"+owner.addr)
+	if err != nil {
+		return nil, err
+	}
+	go func() { _ = http.Serve(counted{l, owner}, owns) }() // if it fails, so does what is forwarded to it
+	return newMember(mode, o, others, cmp.Or(o.Self, nowhere))
 }

@@ -4,6 +4,7 @@ package subject
 import (
 	"net/http"
 	"sync"
+	"time"
 )
 
 // Path is where every subject serves MCP.
@@ -21,6 +22,7 @@ type Subject struct {
 	Modern  bool   // serves version 2026-07-28; the other subjects serve 2025-11-25
 	Tasks   bool   // its clients declare the tasks extension; only if Modern
 	Forward bool   // its sessions are opened at its Owner, and it forwards all other requests there
+	Redis   bool   // it needs the address of an engine
 	Notes   string // its settings, for the reader of the document
 	New     func(Options) (http.Handler, error)
 }
@@ -35,6 +37,10 @@ type Options struct {
 	Self string
 	// Engine gets the engine of a subject in a cluster; nil: not asked for.
 	Engine *Engine
+	// Redis is the address of the engine, for subjects that use one.
+	Redis string
+	// Lease is that of a process in its cluster; 0: the default.
+	Lease time.Duration
 	// Owner gets the owner of the sessions, of a subject that forwards; nil: not asked for.
 	Owner *Owner
 }
