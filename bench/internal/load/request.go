@@ -67,11 +67,23 @@ func Call(id int, tool, arguments string) []byte {
 }
 
 // initialize negotiates the version, so its own request does not name one in a header.
-var postInitialize = bytes.Replace(Post("", []byte(Initialize)), []byte(versionLine), nil, 1)
+var (
+	postInitialize = bytes.Replace(Post("", []byte(Initialize)), []byte(versionLine), nil, 1)
+	postTypical    = bytes.Replace(Post("", []byte(typical)), []byte(versionLine), nil, 1)
+)
+
+// typical is an initialize as Claude Code sends it.
+const typical = `{"jsonrpc":"2.0","id":0,"method":"initialize","params":{"protocolVersion":"` + Protocol +
+	`","capabilities":{"roots":{},"elicitation":{}},"clientInfo":{"name":"claude-code","title":"Claude Code","version":"2.1.20","websiteUrl":"https://claude.com/claude-code"}}}`
 
 // Open sends initialize and notifications/initialized, and checks the answers. The session is empty if the server has no sessions.
-func Open(c *Conn) (session string, err error) {
-	if err := c.Send(postInitialize); err != nil {
+func Open(c *Conn) (session string, err error) { return open(c, postInitialize) }
+
+// OpenTypical is Open with a client that says as much of itself as a well-known one.
+func OpenTypical(c *Conn) (session string, err error) { return open(c, postTypical) }
+
+func open(c *Conn, initialize []byte) (session string, err error) {
+	if err := c.Send(initialize); err != nil {
 		return "", err
 	}
 	h, err := c.Head()

@@ -74,5 +74,5 @@ func Redis() []Scenario {
 			},
 		})
 	}
-	return all
+	return append(all, redisReplays(), adoptions(), redisMemory())
 }
