@@ -91,24 +91,29 @@ func (f *fields) number() uint64 {
 	return n
 }
 
-// readAnswer reads what read.lua has answered.
-func readAnswer(r rueidis.RedisResult, after uint64, buf []eventstore.Event) (n int, st eventstore.State, err error) {
+// readAnswer reads what read.lua has answered. next is the first event of the chunk in which the next read begins; 0: it is not known.
+func readAnswer(r rueidis.RedisResult, after uint64, buf []eventstore.Event) (n int, st eventstore.State, next uint64, err error) {
 	f := answerOf(r)
 	if code := f.integer(); f.err == nil && code < 0 {
-		return 0, st, refusal(code)
+		return 0, st, 0, refusal(code)
 	}
 	st = eventstore.State{First: f.number(), Last: f.number(), Sealed: f.integer() == 1}
+	next = f.number()
 	seq := max(after+1, st.First)
 	for f.err == nil && len(f.rest) > 0 {
+		whole := f.integer() == 1
 		piece, _ := f.bytes()
+		if whole && len(piece) >= countBytes {
+			piece = piece[countBytes:]
+		}
 		more, err := decode(piece, seq, buf[n:])
 		f.fail(err)
 		n, seq = n+more, seq+uint64(more) //nolint:gosec // not negative
 	}
 	if f.err != nil {
-		return 0, eventstore.State{}, f.err
+		return 0, eventstore.State{}, 0, f.err
 	}
-	return n, st, nil
+	return n, st, next, nil
 }
 
 // record reads the fields f, o, a, v, s and r of a session.

@@ -14,6 +14,9 @@ import (
 // maxEvents is how many events a chunk has at most: how many rejoin gives in one call.
 const maxEvents = 128
 
+// countBytes is the size of the number that a chunk begins with.
+const countBytes = 2
+
 // encode makes a chunk of events; see session.lua. No events are no chunk: "".
 func encode(events [][]byte) (string, error) {
 	if len(events) == 0 {
@@ -22,7 +25,7 @@ func encode(events [][]byte) (string, error) {
 	if len(events) > maxEvents {
 		return "", fmt.Errorf("redisstore: %d events in one call, at most %d are allowed", len(events), maxEvents)
 	}
-	size := 2 + 4*len(events)
+	size := countBytes + 4*len(events)
 	for _, data := range events {
 		size += len(data)
 	}

@@ -30,6 +30,7 @@ type log struct {
 	gone    atomic.Bool   // it was dropped
 	acked   atomic.Uint64 // the last event that its client has
 	short   atomic.Bool   // its client should acknowledge
+	chunk   atomic.Uint64 // the first event of the chunk in which the last Read has ended: a hint for the next one
 
 	dropping sync.RWMutex // locked by a Drop
 }

@@ -93,6 +93,7 @@ func (h *handle) Read(ctx context.Context, after uint64, buf []eventstore.Event,
 	}
 	r, err := h.store.run(ctx, readScript, []string{h.log.session.key}, []string{
 		h.fence, h.log.name, strconv.FormatUint(after, 10), strconv.Itoa(len(buf)), strconv.Itoa(maxBytes),
+		strconv.FormatUint(h.log.chunk.Load(), 10),
 	})
 	if err != nil {
 		return 0, eventstore.State{}, err
@@ -100,10 +101,11 @@ func (h *handle) Read(ctx context.Context, after uint64, buf []eventstore.Event,
 	if h.log.gone.Load() {
 		return 0, eventstore.State{}, eventstore.ErrGone
 	}
-	n, st, err := readAnswer(r, after, buf)
+	n, st, next, err := readAnswer(r, after, buf)
 	if err != nil {
 		clear(buf)
 	}
+	h.log.chunk.Store(next)
 	return n, st, err
 }
 
