@@ -38,16 +38,16 @@ type Conn struct {
 	pos       uint64 // the last event that was put into a piece
 	piece     []byte // what is to be written next
 	buf       *[]byte
-	most      int                   // bytes of a piece
-	slow      bool                  // its client took long for the last one
-	begins    bool                  // its head waits for its stream to be begun
-	overdue   bool                  // for too long
-	failing   time.Time             // since then its store could not be read, in a cluster; zero: it could
-	owesID    bool                  // its client was given no id yet, though it can come back
-	lastID    uint64                // the last event that was put into a piece with an id
-	brought   bool                  // it has put an event of an older log into a piece
-	events    *[32]eventstore.Event // while it reads
-	policy    core.Policy           // of a POST, until the machine has copied it
+	most      int                         // bytes of a piece
+	slow      bool                        // its client took long for the last one
+	begins    bool                        // its head waits for its stream to be begun
+	overdue   bool                        // for too long
+	failing   time.Time                   // since then its store could not be read, in a cluster; zero: it could
+	owesID    bool                        // its client was given no id yet, though it can come back
+	lastID    uint64                      // the last event that was put into a piece with an id
+	brought   bool                        // it has put an event of an older log into a piece
+	events    *[maxBatch]eventstore.Event // while it reads
+	policy    core.Policy                 // of a POST, until the machine has copied it
 }
 
 // orders are what the machine has told a connection to do.
@@ -111,7 +111,7 @@ const (
 var conns = sync.Pool{New: func() any { return new(Conn) }}
 
 // events are what connections read into. They are cleared before they come back here.
-var events = sync.Pool{New: func() any { return new([32]eventstore.Event) }}
+var events = sync.Pool{New: func() any { return new([maxBatch]eventstore.Event) }}
 
 // wake makes run look at its orders and its log.
 func (c *Conn) wake() {
@@ -276,7 +276,7 @@ func (c *Conn) turn(ctx context.Context, quiet *respond.QuietTimer) (how Outcome
 		quiet.Wrote()
 	}
 	if reads {
-		c.events = events.Get().(*[32]eventstore.Event) //nolint:forcetypeassert // the pool holds nothing else
+		c.events = events.Get().(*[maxBatch]eventstore.Event) //nolint:forcetypeassert // the pool holds nothing else
 	}
 	done, err := c.write(&o, src)
 	if c.events != nil {

@@ -65,7 +65,7 @@ func (c *Conn) writeOlder(o *orders) (done bool, err error) {
 // request waits for a response there. more: the connection may go on.
 func (c *Conn) readOlder(o *orders) (more bool, err error) {
 	p := &c.older[0]
-	n, state, err := c.s.readLog(p.log, p.pos, c.events[:])
+	n, state, err := c.s.readLog(p.log, p.pos, c.window())
 	lost := err == nil && n == 0 && state.First <= p.pos+1 || isLoss(err)
 	switch {
 	case lost && c.s.Over(): // it was dropped with its session

@@ -142,9 +142,19 @@ func (c *Conn) stored() uint64 {
 	return c.st.stored
 }
 
+// window is what one read may fill. A store across the network is asked for a whole batch at once; one in memory for as many as stay in the caches.
+func (c *Conn) window() []eventstore.Event {
+	if c.s.engine.instant {
+		return c.events[:instantWindow]
+	}
+	return c.events[:]
+}
+
+const instantWindow = 32
+
 // read puts the next events of the log into the piece, and sends it when it is full. more: there may be others.
 func (c *Conn) read(src source, limit uint64, o *orders) (more bool, err error) {
-	n, state, err := c.s.readLog(src.log, c.pos, c.events[:])
+	n, state, err := c.s.readLog(src.log, c.pos, c.window())
 	if err == nil && n == 0 && state.First <= c.pos+1 { // it was appended, or there would be nothing to read
 		err = &eventstore.BehindError{Last: state.Last}
 	}
