@@ -54,7 +54,10 @@ func newEngine(kind engine, o Options) *engine {
 func newMember(mode rejoin.Mode, o Options, engine eventstore.Store, self string) (http.Handler, error) {
 	cfg := rejoinConfig(mode)
 	cfg.Store = engine
-	cfg.Cluster = &rejoin.Cluster{Name: serverName, Self: self, TailBytes: o.StoreBytes, Lease: o.Lease}
+	cfg.Cluster = &rejoin.Cluster{Name: serverName, Self: self, Lease: o.Lease}
+	if o.StoreBytes > 0 { // the scenario sees to it that it fits
+		cfg.Cluster.TailBytes = -1
+	}
 	s, err := rejoin.NewServer(ownApp(o), cfg)
 	if err != nil {
 		return nil, err
