@@ -35,7 +35,8 @@ forwarded: ## test streams, calls and tasks once more, with every request at ano
 
 .PHONY: engine
 engine: ## test with a real Redis, and with a Valkey if it is installed
-	go test -tags redis -count=1 ./internal/redistest ./redisstore/... ./examples/cluster
+	go test -tags redis -count=1 ./internal/redistest ./redisstore/... ./examples/cluster ./bench/internal/subject
+	go test -tags redis -count=1 -run 'Redis|Engine' ./bench/internal/scenario
 
 .PHONY: lint
 lint: $(LINTER) ## gofmt, go vet, go mod tidy and golangci-lint on every module
@@ -79,8 +80,15 @@ clients-table: ## run the clients of docs/clients.md and write it anew
 bench: ## measure it beside the SDKs' own handlers, for 8 minutes, and write docs/performance.md and the README's section (wants 2 quiet cores)
 	go build -o bin/bench ./bench
 	bin/bench run -out bin/results.json
-	bin/bench report bin/results.json docs
+	bin/bench report bin/results.json docs/performance/engine.json docs
 	cp bin/results.json docs/performance/results.json
+
+.PHONY: bench-engine
+bench-engine: ## measure it over Redis for 2 minutes, and write that part of docs/performance.md (wants 2 quiet cores, and needs redis-server)
+	go build -o bin/bench ./bench
+	bin/bench run -engine -out bin/engine.json
+	bin/bench report docs/performance/results.json bin/engine.json docs
+	cp bin/engine.json docs/performance/engine.json
 
 .PHONY: proxy
 proxy: ## test behind a real nginx and a real HAProxy (needs both)

@@ -1,7 +1,7 @@
 // Command bench compares rejoin with its peers and with handlers written by hand: `make bench`.
 //
-//	bench run      runs the scenarios, and writes the results as JSON
-//	bench report   makes the documents from the results
+//	bench run      runs the scenarios, and writes the results as JSON; with -engine those that need a redis-server
+//	bench report   makes the documents from the results of both
 //	bench list     lists the scenarios and the subjects
 //	bench serve    serves one subject until stdin ends; the first line of stdout has its addresses
 //	bench load     does one job, which it reads from stdin
@@ -50,18 +50,20 @@ func command(ctx context.Context, args []string, stdout io.Writer) error {
 	case "run":
 		return run(ctx, args[1:], stdout)
 	case "report":
-		if len(args) != 3 {
-			return errors.New("report wants two arguments: the results, and the directory of the documents")
+		if len(args) != 4 {
+			return errors.New("report wants three arguments: the results, those with an engine, and the directory of the documents")
 		}
-		text, err := os.ReadFile(args[1])
-		if err != nil {
-			return err
+		var runs [2]results.Run
+		for i, name := range args[1:3] {
+			text, err := os.ReadFile(name)
+			if err != nil {
+				return err
+			}
+			if err := json.Unmarshal(text, &runs[i]); err != nil {
+				return fmt.Errorf("%s: %w", name, err)
+			}
 		}
-		var found results.Run
-		if err := json.Unmarshal(text, &found); err != nil {
-			return fmt.Errorf("%s: %w", args[1], err)
-		}
-		return report.Write(found, args[2])
+		return report.Write(runs[0], runs[1], args[3])
 	case "list":
 		for _, s := range slices.Concat(scenario.All(), scenario.Redis()) {
 			fmt.Fprintf(stdout, "%s: %s\n    %s\n", s.ID, s.Title, strings.Join(s.Subjects, " "))
@@ -78,7 +80,7 @@ func run(ctx context.Context, args []string, stdout io.Writer) error {
 	subjects := flags.String("subjects", "", "run those only whose name matches the `expression`, and what they are compared with")
 	rounds := flags.Int("rounds", 0, "so many rounds of each; 0: as many as each wants")
 	out := flags.String("out", "-", "the `file` to write; -: stdout")
-	redis := flags.Bool("redis", false, "run the scenarios with a redis-server, which must be installed, instead of the others")
+	engine := flags.Bool("engine", false, "run the scenarios with a redis-server, which must be installed, instead of the others")
 	quick := flags.Bool("quick", false, "one short round of each, to see that all works: the figures mean nothing")
 	if err := flags.Parse(args); err != nil {
 		return err
@@ -97,7 +99,7 @@ func run(ctx context.Context, args []string, stdout io.Writer) error {
 	}}
 	found := results.Run{Date: began.UTC().Format(time.RFC3339), Machine: machine(), Versions: versions()}
 	all := scenario.All()
-	if *redis {
+	if *engine {
 		version, err := scenario.RedisVersion(ctx)
 		if err != nil {
 			return err
@@ -123,7 +125,7 @@ func run(ctx context.Context, args []string, stdout io.Writer) error {
 		if ctx.Err() != nil {
 			break
 		}
-		found.Rounds = max(found.Rounds, n)
+		found.Rounds, found.Short = max(found.Rounds, n), found.Short || n < s.Rounds
 		found.Scenarios = append(found.Scenarios, table)
 	}
 	if len(found.Scenarios) == 0 && len(failures) == 0 {

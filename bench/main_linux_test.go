@@ -70,8 +70,8 @@ func TestWhatCannotBeDoneIsAnError(t *testing.T) {
 	for want, args := range map[string][]string{
 		"run, report, list": nil,
 		"no command":        {"walk"},
-		"two arguments":     {"report", "x"},
-		"no such file":      {"report", filepath.Join(t.TempDir(), "x"), t.TempDir()},
+		"three arguments":   {"report", "x"},
+		"no such file":      {"report", filepath.Join(t.TempDir(), "x"), filepath.Join(t.TempDir(), "y"), t.TempDir()},
 		"missing closing":   {"run", "-scenarios", "("},
 		"error parsing":     {"run", "-subjects", "("},
 		"not defined":       {"run", "-fast"},

@@ -105,6 +105,14 @@ func TestSamplingIsNotInTheSample(t *testing.T) {
 	require.NoError(t, s.Stop())
 }
 
+func TestAServerIsKilled(t *testing.T) {
+	s, err := proc.Start(limited(t), proc.Spec{Subject: "plain", CPU: proc.AnyCPU})
+	require.NoError(t, err)
+	require.NoError(t, s.Kill())
+	_, err = load.Dial(s.Addr)
+	require.Error(t, err)
+}
+
 func TestTheGateOpens(t *testing.T) {
 	s, err := proc.Start(limited(t), proc.Spec{Subject: "plain", CPU: proc.AnyCPU})
 	require.NoError(t, err)

@@ -12,12 +12,17 @@ import (
 )
 
 // syntheticRun is a run with all scenarios, subjects and metrics, in which each value is different.
-func syntheticRun() results.Run {
+func syntheticRun() results.Run { return synthetic(scenario.All()) }
+
+// syntheticEngine is the same of those with an engine.
+func syntheticEngine() results.Run { return synthetic(scenario.Redis()) }
+
+func synthetic(scenarios []scenario.Scenario) results.Run {
 	run := results.Run{
 		Date: "2026-01-02T03:04:05Z", Machine: results.Machine{CPU: "none", Cores: 2, Memory: 8 << 30, System: "no system"},
 		Versions: map[string]string{"go": "go0"}, Rounds: 3, Seconds: 1,
 	}
-	for _, s := range scenario.All() {
+	for _, s := range scenarios {
 		table := results.Scenario{ID: s.ID, Title: s.Title, Text: s.Text, Metrics: s.Metrics}
 		for _, name := range s.Subjects {
 			found, _ := subject.Find(name)

@@ -3,6 +3,7 @@ package report
 import (
 	_ "embed"
 	"fmt"
+	"slices"
 	"strings"
 )
 
@@ -12,7 +13,7 @@ var missedText string
 // explanations are the texts of missed.md by the keys of their targets: what stands below each heading of the second level.
 func explanations(text string) (map[string]string, error) {
 	known := map[string]bool{}
-	for _, t := range targets() {
+	for _, t := range slices.Concat(targets(), engineTargets()) {
 		known[t.Key] = true
 	}
 	out := map[string]string{}

@@ -16,10 +16,10 @@ import (
 )
 
 // Write writes performance.md and performance/*.svg into dir, the docs of a repository, and the section of the README between its marks, if
-// there is a README beside dir. Everything is computed from the run and from the texts of missed.md. If the run lacks a value that a target
-// or a plot needs, Write returns an error and writes nothing.
-func Write(run results.Run, dir string) error {
-	files, err := documents(run)
+// there is a README beside dir. Everything is computed from the runs, the second of which is that with an engine, and from the texts of missed.md.
+// If a run lacks a value that a target or a plot needs, Write returns an error and writes nothing.
+func Write(run, engine results.Run, dir string) error {
+	files, err := documents(run, engine)
 	if err != nil {
 		return err
 	}
@@ -48,8 +48,8 @@ func Write(run results.Run, dir string) error {
 	return nil
 }
 
-// documents are the files of a run, by their names in docs.
-func documents(run results.Run) (map[string][]byte, error) {
+// documents are the files of two runs, by their names in docs.
+func documents(run, engine results.Run) (map[string][]byte, error) {
 	texts, err := explanations(missedText)
 	if err != nil {
 		return nil, err
@@ -67,7 +67,7 @@ func documents(run results.Run) (map[string][]byte, error) {
 	b.WriteString(opening)
 	b.WriteString(machine(run))
 	b.WriteString(method)
-	b.WriteString(targetsTable(verdicts))
+	b.WriteString("\n## Targets\n" + targetsTable(verdicts))
 	b.WriteString(missed(verdicts, texts))
 	b.WriteString("\n## Pictures\n")
 	for _, p := range plots {
@@ -86,14 +86,20 @@ func documents(run results.Run) (map[string][]byte, error) {
 		b.WriteString(text)
 	}
 	b.WriteString(peersAreBetter(run))
-	b.WriteString(subjectsList(run))
+	section, err := engineSection(engine, texts)
+	if err != nil {
+		return nil, err
+	}
+	b.WriteString(section)
+	b.WriteString(subjectsList(run, engine))
 	files["performance.md"] = []byte(b.String())
 	return files, nil
 }
 
 const opening = "# Performance\n\n" +
-	"`make bench` writes this page from [results.json](performance/results.json), which has the values of every round. No figure here is typed. Your\n" +
-	"machine will measure other values, but similar ratios.\n\n"
+	"`make bench` writes this page from [results.json](performance/results.json), which has the values of every round, and `make bench-engine` the\n" +
+	"part about [Redis](#a-cluster-over-redis) from [engine.json](performance/engine.json). No figure here is typed. Your machine will measure other\n" +
+	"values, but similar ratios.\n\n"
 
 const method = "\n## How it is measured\n" +
 	"Each subject is a server in a process of its own, started again for each round. The load is another process, over loopback. In a round every subject runs\n" +

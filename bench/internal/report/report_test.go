@@ -32,14 +32,17 @@ func TestTheDocumentsAreWhatTheResultsComeTo(t *testing.T) {
 		return
 	}
 	require.NoError(t, err)
-	var run results.Run
+	var run, engine results.Run
 	require.NoError(t, json.Unmarshal(text, &run))
-	files, err := documents(run)
+	text, err = os.ReadFile(filepath.Join(docs, "performance", "engine.json"))
+	require.NoError(t, err)
+	require.NoError(t, json.Unmarshal(text, &engine))
+	files, err := documents(run, engine)
 	require.NoError(t, err)
 	for _, name := range sortedKeys(files) {
 		text, err := os.ReadFile(filepath.Join(docs, name))
 		require.NoError(t, err)
-		require.Equal(t, string(files[name]), string(text), "docs/%s is not what `bench report` makes of docs/performance/results.json: run it", name)
+		require.Equal(t, string(files[name]), string(text), "docs/%s is not what `bench report` makes of docs/performance/*.json: run it", name)
 	}
 	pictures, err := filepath.Glob(filepath.Join(docs, "performance", "*.svg"))
 	require.NoError(t, err)
@@ -55,6 +58,9 @@ func TestTheDocumentsAreWhatTheResultsComeTo(t *testing.T) {
 	verdicts, err := judge(run, targetsOf(run))
 	require.NoError(t, err)
 	require.Empty(t, unexplained(verdicts, texts), "missed, and missed.md does not say why")
+	verdicts, err = judge(engine, engineTargets())
+	require.NoError(t, err)
+	require.Empty(t, unexplained(verdicts, texts), "missed, and missed.md does not say why")
 }
 
 // Write writes all documents, and the same ones a second time.
@@ -62,10 +68,11 @@ func TestWriteWritesTheDocuments(t *testing.T) {
 	dir := t.TempDir()
 	docs, readme := filepath.Join(dir, "docs"), filepath.Join(dir, "README.md")
 	require.NoError(t, os.WriteFile(readme, []byte("a\n"+begin+"stale text\n"+end+"b\n"), 0o600))
-	run := syntheticRun()
-	require.NoError(t, Write(run, docs))
+	run, engine := syntheticRun(), syntheticEngine()
+	engine.Short = true
+	require.NoError(t, Write(run, engine, docs))
 	first := tree(t, dir)
-	require.NoError(t, Write(run, docs))
+	require.NoError(t, Write(run, engine, docs))
 	require.Equal(t, first, tree(t, dir))
 	require.Equal(t, []string{
 		"README.md", "docs/performance.md", "docs/performance/burst.svg", "docs/performance/calls.svg", "docs/performance/replay.svg", "docs/performance/waiting.svg",
@@ -77,10 +84,10 @@ func TestWriteWritesTheDocuments(t *testing.T) {
 	require.NotContains(t, front, "%!")
 	document := first["docs/performance.md"]
 	require.NotContains(t, document, "%!")
-	for _, want := range []string{"| date | 2026-01-02T03:04:05Z |", "| processor | none, 2 cores |", "| memory | 8 GiB |", "| go | go0 |", "| rounds | 3, in 1 s |"} {
+	for _, want := range []string{"| date | 2026-01-02T03:04:05Z |", "| processor | none, 2 cores |", "| memory | 8 GiB |", "| go | go0 |", "| rounds | 3, in 1 s |", "| rounds | 3, in 1 s: a short run, with fewer rounds than usual |"} {
 		require.Contains(t, document, "\n"+want+"\n")
 	}
-	for _, s := range run.Scenarios {
+	for _, s := range slices.Concat(run.Scenarios, engine.Scenarios) {
 		want := "\n### " + s.Title + "\n" + paragraph(s.Text) + "\n\n| subject |"
 		require.True(t, strings.Contains(document, want), want) //nolint:testifylint // the document is long
 	}
@@ -133,7 +140,7 @@ func TestARunThatLacksSomethingIsAnError(t *testing.T) {
 		dir := t.TempDir()
 		run := syntheticRun()
 		run.Scenarios = slices.DeleteFunc(run.Scenarios, func(other results.Scenario) bool { return other.ID == s.ID })
-		if err := Write(run, dir); needed[s.ID] {
+		if err := Write(run, syntheticEngine(), dir); needed[s.ID] {
 			require.ErrorContains(t, err, `the results have no scenario "`+s.ID+`"`)
 			require.Empty(t, tree(t, dir))
 		}
@@ -145,17 +152,18 @@ func TestARunThatLacksSomethingIsAnError(t *testing.T) {
 				run.Scenarios[i].Rows = nil
 			}
 		}
-		require.ErrorContains(t, Write(run, dir), "the results have no")
+		require.ErrorContains(t, Write(run, syntheticEngine(), dir), "the results have no")
 		require.Empty(t, tree(t, dir))
 	}
-	require.ErrorContains(t, Write(results.Run{}, t.TempDir()), "the results have no scenario")
+	require.ErrorContains(t, Write(results.Run{}, syntheticEngine(), t.TempDir()), "the results have no scenario")
+	require.ErrorContains(t, Write(syntheticRun(), results.Run{}, t.TempDir()), "the results have no scenario")
 }
 
 // A README without the two marks is an error, and is not changed.
 func TestTheReadmeNeedsItsMarks(t *testing.T) {
 	dir := t.TempDir()
 	require.NoError(t, os.WriteFile(filepath.Join(dir, "README.md"), []byte(end+begin), 0o600))
-	require.ErrorContains(t, Write(syntheticRun(), filepath.Join(dir, "docs")), "the README has no place")
+	require.ErrorContains(t, Write(syntheticRun(), syntheticEngine(), filepath.Join(dir, "docs")), "the README has no place")
 	require.Equal(t, map[string]string{"README.md": end + begin}, tree(t, dir))
 }
 

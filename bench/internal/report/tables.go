@@ -27,7 +27,7 @@ func targetsTable(verdicts []verdict) string {
 		}
 		rows = append(rows, []string{v.What, "`" + v.Of.Subject + "`", v.base(), v.wanted(), v.found(), spread, outcome})
 	}
-	return fmt.Sprintf("\n## Targets\n%d of %d are reached. Each row is computed from the results.\n\n", reached, len(verdicts)) +
+	return fmt.Sprintf("%d of %d are reached. Each row is computed from the results.\n\n", reached, len(verdicts)) +
 		table([]string{"what", "subject", "base", "wanted", "measured", "rounds", ""}, rows)
 }
 
@@ -68,9 +68,13 @@ func scenarioTable(s results.Scenario) (string, error) {
 }
 
 // subjectsList is the part of the document about the servers that took part.
-func subjectsList(run results.Run) string {
+func subjectsList(runs ...results.Run) string {
 	part := map[string]bool{}
-	for _, s := range run.Scenarios {
+	var scenarios []results.Scenario
+	for _, run := range runs {
+		scenarios = append(scenarios, run.Scenarios...)
+	}
+	for _, s := range scenarios {
 		for _, r := range s.Rows {
 			part[r.Subject], part[r.Base] = true, true
 		}
@@ -130,6 +134,10 @@ func machine(run results.Run) string {
 	for _, name := range sortedKeys(run.Versions) {
 		rows = append(rows, []string{name, run.Versions[name]})
 	}
-	rows = append(rows, []string{"rounds", fmt.Sprintf("%d, in %.0f s", run.Rounds, run.Seconds)})
+	rounds := fmt.Sprintf("%d, in %.0f s", run.Rounds, run.Seconds)
+	if run.Short {
+		rounds += ": a short run, with fewer rounds than usual"
+	}
+	rows = append(rows, []string{"rounds", rounds})
 	return table([]string{"", ""}, rows)
 }

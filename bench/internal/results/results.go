@@ -7,6 +7,7 @@ type Run struct {
 	Machine   Machine           `json:"machine"`
 	Versions  map[string]string `json:"versions"` // of Go and of the libraries
 	Rounds    int               `json:"rounds"`
+	Short     bool              `json:"short,omitempty"` // fewer rounds than the scenarios want
 	Seconds   float64           `json:"seconds"`
 	Scenarios []Scenario        `json:"scenarios"`
 }

@@ -160,7 +160,7 @@ func TestEveryScenarioRuns(t *testing.T) {
 
 func TestScenariosAreComplete(t *testing.T) {
 	ids := map[string]bool{}
-	for _, s := range All() {
+	for _, s := range slices.Concat(All(), Redis()) {
 		require.False(t, ids[s.ID], "%s is there twice", s.ID)
 		ids[s.ID] = true
 		require.NotEmpty(t, s.Title, s.ID)

@@ -33,7 +33,11 @@ type client struct {
 func serve(t *testing.T, s Subject, storeBytes int64) *client {
 	t.Helper()
 	gate, owner := NewGate(), &Owner{}
-	h, err := s.New(Options{StoreBytes: storeBytes, Gate: gate, Owner: owner})
+	o := Options{StoreBytes: storeBytes, Gate: gate, Owner: owner}
+	if s.Redis {
+		o.Redis = engineAddr(t)
+	}
+	h, err := s.New(o)
 	require.NoError(t, err)
 	server := httptest.NewServer(h)
 	t.Cleanup(server.Close)
