@@ -73,7 +73,8 @@ func (m *measured) log(session, stream string) eventstore.Log {
 func progressEvents(n int) [][]byte {
 	all := make([][]byte, n)
 	for i := range all {
-		all[i] = fmt.Appendf(nil, `{"jsonrpc":"2.0","method":"notifications/progress","params":{"progressToken":7,"progress":%d,"total":10000,"message":"step"}}`, i)
+		all[i] = fmt.Appendf(nil,
+			`{"jsonrpc":"2.0","method":"notifications/progress","params":{"progressToken":7,"progress":%d,"total":10000,"message":"step"}}`, i)
 	}
 	return all
 }

@@ -72,9 +72,10 @@ var (
 	postTypical    = bytes.Replace(Post("", []byte(typical)), []byte(versionLine), nil, 1)
 )
 
-// typical is an initialize as Claude Code sends it.
+// typical is an initialize that says as much as those of well-known clients.
 const typical = `{"jsonrpc":"2.0","id":0,"method":"initialize","params":{"protocolVersion":"` + Protocol +
-	`","capabilities":{"roots":{},"elicitation":{}},"clientInfo":{"name":"claude-code","title":"Claude Code","version":"2.1.20","websiteUrl":"https://claude.com/claude-code"}}}`
+	`","capabilities":{"roots":{"listChanged":true},"sampling":{},"elicitation":{}},` +
+	`"clientInfo":{"name":"example-client","title":"Example Client","version":"1.12.0","websiteUrl":"https://example.com/client"}}}`
 
 // Open sends initialize and notifications/initialized, and checks the answers. The session is empty if the server has no sessions.
 func Open(c *Conn) (session string, err error) { return open(c, postInitialize) }

@@ -11,8 +11,9 @@ import (
 	"github.com/rejoin-mcp/rejoin/bench/internal/results"
 )
 
-const redisText = "Rejoin's own handler alone, in a cluster whose engine is in the server's memory, and in one over Redis, which runs on the same machine and may use " +
-	"both CPUs. `engine calls` are operations of the engine, each one script: Redis counts them itself, those for the lease too. `Redis CPU` is that of its process. "
+const redisText = "Rejoin's own handler alone, in a cluster whose engine is in the server's memory, and in one over Redis, which runs on the same " +
+	"machine and may use both CPUs. `engine calls` are operations of the engine, each one script: Redis counts them itself, those " +
+	"for the lease too. `Redis CPU` is that of its process. "
 
 var redisCPU = results.Metric{Key: "redis cpu", Title: "Redis CPU µs", Less: true, Plain: true}
 
@@ -44,8 +45,8 @@ func Redis() []Scenario {
 	}, {
 		ID:    "redis-forwarded",
 		Title: "tools/call at another process than the owner, over Redis, 16 clients",
-		Text: forwardText + "The load is that of the calls over Redis; after it, one client calls alone for 0.3 s. All servers have one CPU (GOMAXPROCS=1), the load " +
-			"another.",
+		Text: forwardText + "The load is that of the calls over Redis; after it, one client calls alone for 0.3 s. All servers have one CPU " +
+			"(GOMAXPROCS=1), the load another.",
 		Metrics:  slices.Concat(callMetrics, []results.Metric{{Key: "alone", Title: "p50 µs, one client", Less: true}}, redisCosts("call")),
 		Subjects: []string{"rejoin-redis-json", "rejoin-redis-forwarded-json", "rejoin-redis-sse", "rejoin-redis-forwarded-sse"},
 		Base:     undivided,

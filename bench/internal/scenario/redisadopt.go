@@ -22,10 +22,12 @@ func adoptions() Scenario {
 	return Scenario{
 		ID:    "redis-adoption",
 		Title: "Adoption of 10,000 sessions after a kill -9 of their owner",
-		Text: "Two servers, each a process of its own, share an engine (Redis). The first one has 10,000 sessions, each with a call that has sent a notification and its answer " +
-			"after its client was disconnected. It is killed with SIGKILL. When the second one knows that it is dead (`known` after the kill; the lease is 2 s here), the " +
-			"clients poll there, 16 at a time: each poll adopts its session, and must get the notification and the answer. Meanwhile 4 other clients poll 2,000 times a " +
-			"second for calls of the second server itself. p50, p99 and max are of one such poll with its adoption. The servers have one CPU, the load another; Redis may use both.",
+		Text: "Two servers, each a process of its own, share an engine (Redis). The first one has 10,000 sessions, each with a call " +
+			"that has sent a notification and its answer after its client was disconnected. It is killed with SIGKILL. When the " +
+			"second one knows that it is dead (`known` after the kill; the lease is 2 s here), the clients poll there, 16 at a time: " +
+			"each poll adopts its session, and must get the notification and the answer. Meanwhile 4 other clients poll 2,000 times " +
+			"a second for calls of the second server itself. p50, p99 and max are of one such poll with its adoption. The servers " +
+			"have one CPU, the load another; Redis may use both.",
 		Metrics: []results.Metric{
 			{Key: "p50", Title: "p50 ms", Less: true},
 			{Key: "p99", Title: "p99 ms", Less: true},
@@ -42,7 +44,8 @@ func adoptions() Scenario {
 		Base:     itself,
 		Rounds:   3,
 		Run: func(ctx context.Context, env *Env, name string) (map[string]float64, error) {
-			return withPair(ctx, env, proc.Spec{Subject: name, CPU: env.Server, Lease: Pick(env, shortLease, time.Second)}, func(ctx context.Context, p pair) (map[string]float64, error) {
+			spec := proc.Spec{Subject: name, CPU: env.Server, Lease: Pick(env, shortLease, time.Second)}
+			return withPair(ctx, spec, func(ctx context.Context, p pair) (map[string]float64, error) {
 				var was orphans
 				if err := proc.Load(ctx, env.Client, orphanJob{pair: p, Sessions: Pick(env, 10_000, 100) + 1, Others: Pick(env, 200, 8)}, &was); err != nil {
 					return nil, err
@@ -70,7 +73,7 @@ type pair struct {
 }
 
 // withPair calls do with two new servers and a new engine.
-func withPair(ctx context.Context, env *Env, spec proc.Spec, do func(context.Context, pair) (map[string]float64, error)) (map[string]float64, error) {
+func withPair(ctx context.Context, spec proc.Spec, do func(context.Context, pair) (map[string]float64, error)) (map[string]float64, error) {
 	return withRedis(ctx, spec.Subject, func(ctx context.Context, addr string) (values map[string]float64, err error) {
 		spec.Redis = addr
 		owner, err := proc.Start(ctx, spec)
@@ -218,7 +221,8 @@ func (j adoptJob) run(ctx context.Context) (map[string]float64, error) {
 	n := float64(len(times))
 	values := map[string]float64{
 		"p50": ms(quantile(times, 0.5)), "p99": ms(quantile(times, 0.99)), "max": ms(times[len(times)-1]), "total": took.Seconds(),
-		"cpu": perUnit(before, after, n).cpu, "other p99": ms(quantile(polls, 0.99)), "others/s": float64(len(polls)) / took.Seconds(), "known": known.Seconds(),
+		"cpu":       perUnit(before, after, n).cpu,
+		"other p99": ms(quantile(polls, 0.99)), "others/s": float64(len(polls)) / took.Seconds(), "known": known.Seconds(),
 	}
 	return values, cost.add(ctx, values, n)
 }

@@ -99,7 +99,9 @@ func RedisVersion(ctx context.Context) (version string, err error) {
 }
 
 // withRedis calls do with the address of a new engine, for at most 3 minutes. A subject that uses none gets "".
-func withRedis(ctx context.Context, name string, do func(ctx context.Context, addr string) (map[string]float64, error)) (values map[string]float64, err error) {
+func withRedis(
+	ctx context.Context, name string, do func(ctx context.Context, addr string) (map[string]float64, error),
+) (values map[string]float64, err error) {
 	ctx, cancel := context.WithTimeout(ctx, 3*time.Minute)
 	defer cancel()
 	if s, _ := subject.Find(name); !s.Redis {

@@ -15,9 +15,11 @@ func redisMemory() Scenario {
 	return Scenario{
 		ID:    "redis-memory",
 		Title: "What 10,000 sessions and their events take in Redis",
-		Text: "`used_memory` of Redis after a step minus that before it, for each unit. The clients say of themselves what Claude Code says, and the app saves nothing. " +
-			"Then each session makes a call that is answered with a stream of one event of 100 bytes, then one that sends a notification before, appended on its own. At last one call " +
-			"sends 100,000 notifications as fast as it can, which are appended many at once. `data` is what of the last are their own bytes.",
+		Text: "`used_memory` of Redis after a step minus that before it, for each unit. The clients say of themselves what is usual " +
+			"(name, title, version, address, three capabilities), and the app saves nothing. Then each session makes a call that is " +
+			"answered with a stream of one event of about 110 bytes, then one that sends a notification before, appended on its own. " +
+			"At last one call sends 100,000 notifications as fast as it can, which are appended many at once. `data` is what of the " +
+			"last are their own bytes.",
 		Metrics: []results.Metric{
 			{Key: "session", Title: "B/idle session", Less: true},
 			{Key: "call", Title: "B/stored call", Less: true},

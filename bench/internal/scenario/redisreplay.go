@@ -16,9 +16,9 @@ func redisReplays() Scenario {
 	return Scenario{
 		ID:    "redis-replay",
 		Title: "Replay of 100,000 events over Redis",
-		Text: "As the replay without a cluster. A server in a cluster serves it from its memory (`Cluster.TailBytes`). Then it is killed, another server adopts the session, " +
-			"and the same client reads the same stream there, from the engine (the last columns). Each is done three times, and the table has the median. The servers " +
-			"have one CPU, the load another.",
+		Text: "As the replay without a cluster. A server in a cluster serves it from its memory (`Cluster.TailBytes`). Then it is " +
+			"killed, another server adopts the session, and the same client reads the same stream there, from the engine (the last " +
+			"columns). Each is done three times, and the table has the median. The servers have one CPU, the load another.",
 		Metrics: []results.Metric{
 			{Key: "all", Title: "owner, ms", Less: true},
 			{Key: "cpu", Title: "owner, CPU µs/event", Less: true},
@@ -40,7 +40,7 @@ func redisReplays() Scenario {
 					return longValuesJob{job}
 				})
 			}
-			return withPair(ctx, env, spec, func(ctx context.Context, p pair) (map[string]float64, error) {
+			return withPair(ctx, spec, func(ctx context.Context, p pair) (map[string]float64, error) {
 				var was long
 				job.target = p.Owner
 				if err := proc.Load(ctx, env.Client, job, &was); err != nil {

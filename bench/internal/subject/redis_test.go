@@ -10,11 +10,10 @@ import (
 	"github.com/rejoin-mcp/rejoin/internal/redistest"
 )
 
-func init() {
-	engineAddr = func(t *testing.T) string {
-		t.Helper()
-		return redistest.New(t, redistest.Options{}).Addr()
-	}
+// engineAddr returns the address of a new engine, for subjects that need one.
+var engineAddr = func(t *testing.T) string {
+	t.Helper()
+	return redistest.New(t, redistest.Options{}).Addr()
 }
 
 func TestASubjectOverRedisNeedsAnEngine(t *testing.T) {

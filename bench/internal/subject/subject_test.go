@@ -11,9 +11,6 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// engineAddr returns the address of a new engine, for subjects that need one. It is set with the build tag redis, without which they are not tested.
-var engineAddr func(t *testing.T) string
-
 // each runs test for every subject of the legacy era for which has returns true.
 func each(t *testing.T, has func(Subject) bool, test func(t *testing.T, s Subject)) {
 	t.Helper()
