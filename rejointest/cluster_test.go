@@ -116,6 +116,28 @@ func TestKillTheOwner(t *testing.T) {
 	}
 }
 
+// What a killed process has not sent yet is not sent any more, not even an error.
+func TestAKilledProcessAnswersNothing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := rejointest.NewCluster(t, func() rejoin.App {
+			return tool(func(ctx context.Context, _ *rejoin.Handle) (any, error) {
+				<-ctx.Done()
+				return "too late", nil
+			})
+		}, rejointest.Config{Processes: 1})
+		client := c.NewClient()
+		call := client.CallTool("x", nil)
+		listen := client.Listen()
+		received := listen.Wire()
+		client.Owner().Kill()
+		require.Zero(t, call.Open()+listen.Open())
+		require.Empty(t, call.Wire())
+		require.Equal(t, received, listen.Wire())
+		require.Contains(t, call.String(), "connection reset by peer")
+		require.Contains(t, listen.String(), "connection reset by peer")
+	})
+}
+
 // A result that was recorded outlives the process that has recorded it.
 func TestAResultOutlivesItsOwner(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -196,7 +218,7 @@ func TestShutDownTheOwner(t *testing.T) {
 			owner.Shutdown(2 * takes)
 			require.True(t, owner.Draining())
 			require.NoError(t, owner.Wait())
-			require.Greater(t, time.Since(began), takes, "it has waited for the tool")
+			require.Equal(t, takes, time.Since(began), "it waits for the tool, and no longer")
 			require.JSONEq(t, "0", string(call.Result()))
 			require.Empty(t, f.causes)
 			require.NotSame(t, owner, client.Owner())
@@ -228,7 +250,7 @@ func TestAGraceThatIsTooShort(t *testing.T) {
 	})
 }
 
-// An idle process takes requests for 5 s more, as balancers do not know yet, and refuses none of them.
+// An idle process takes requests for 5 s more, as balancers do not know yet. None is refused, then or later.
 func TestAnIdleProcessThatIsShutDown(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := rejointest.NewCluster(t, new(fleet).app, rejointest.Config{})
@@ -236,13 +258,54 @@ func TestAnIdleProcessThatIsShutDown(t *testing.T) {
 		owner := client.Owner()
 		began := time.Now()
 		owner.Shutdown(time.Hour)
+		c.Spray(owner)
+		for time.Since(began) < 5*time.Second {
+			client.Start("ping", nil).Result()
+			elapse(time.Second / 7)
+		}
+		c.Spray()
 		for time.Since(began) < 10*time.Second {
 			client.Start("ping", nil).Result()
-			elapse(100 * time.Millisecond)
+			elapse(time.Second / 7)
 		}
 		require.NoError(t, owner.Wait())
-		require.Less(t, time.Since(began), 20*time.Second)
 		require.NotSame(t, owner, client.Owner())
+	})
+}
+
+// Deploys under load: no request is refused, and no call is lost.
+func TestRollingDeploys(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := &fleet{}
+		c := rejointest.NewCluster(t, f.app, rejointest.Config{})
+		var clients []*rejointest.Client
+		for range 10 {
+			clients = append(clients, c.NewClient())
+		}
+		for n, old := range c.Processes() {
+			var calls []*rejointest.Call
+			for _, client := range clients {
+				calls = append(calls, client.CallTool("x", nil))
+			}
+			c.Start()
+			began := time.Now()
+			old.Shutdown(2 * takes)
+			for time.Since(began) < takes+takes/2 {
+				for _, client := range clients {
+					client.Start("ping", nil).Result()
+					client.Notify("notifications/x", nil)
+				}
+				elapse(time.Second / 3)
+			}
+			require.NoError(t, old.Wait())
+			for _, call := range calls {
+				call.Result()
+			}
+			for _, client := range clients {
+				require.NotContains(t, c.Processes()[:n+1], client.Owner())
+			}
+		}
+		require.Empty(t, f.causes)
 	})
 }
 

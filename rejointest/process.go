@@ -20,9 +20,7 @@ import (
 const (
 	// noticed is how long balancers take to notice that a process is not ready.
 	noticed = 5 * time.Second
-	// lastRequests is how long a process whose port is closed still takes requests on open connections.
-	lastRequests = time.Second
-	// shutdownWithin bounds the rest of them.
+	// shutdownWithin is how long requests may run on after its port was closed.
 	shutdownWithin = 10 * time.Second
 )
 
@@ -40,7 +38,6 @@ type Process struct {
 	ctx      context.Context     // ends when the process is killed, and with the test
 	cancel   context.CancelFunc
 	silent   atomic.Bool   // it logs nothing any more
-	leaving  atomic.Bool   // it keeps no connection
 	over     chan struct{} // closed when Shutdown is over; nil: it was not called. Of the test's goroutine
 	drained  error         // what Wait returns; read after over
 
@@ -59,13 +56,7 @@ func (w *world) start(p *Process, serve func() (*rejoin.Server, error)) *Process
 		w.t.Fatal(err)
 	}
 	p.Server = srv
-	mounted := w.cfg.Handler(srv)
-	p.http = &http.Server{ErrorLog: log.New(w.t.Output(), "http: ", 0), Handler: http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
-		if p.leaving.Load() {
-			rw.Header().Set("Connection", "close")
-		}
-		mounted.ServeHTTP(rw, r)
-	})}
+	p.http = &http.Server{Handler: w.cfg.Handler(srv), ErrorLog: log.New(w.t.Output(), "http: ", 0)}
 	if w.cfg.HTTP != nil {
 		w.cfg.HTTP(p.http)
 	}
@@ -125,7 +116,7 @@ func (p *Process) closePort() {
 }
 
 // Shutdown begins to end the process, as a deploy does after SIGTERM, in the order of docs/replicas.md. It drains, for at most grace, and serves
-// meanwhile; clients' requests still come for 5 s at least. Then it closes its port, a second later its connections, and leaves the cluster.
+// meanwhile; clients' requests still come for 5 s at least. Then it closes its port, ends when no request runs any more, and leaves the cluster.
 // Start or Restart another one before that or after it, as your deploys do.
 //
 // Shutdown returns when the bubble is at rest, so the test can poll meanwhile. Wait waits for the end. It fails the test if the process has ended,
@@ -149,10 +140,11 @@ func (p *Process) end(grace time.Duration) {
 	drain, cancel := context.WithTimeout(p.ctx, grace)
 	defer cancel()
 	p.drained = p.Drain(drain)
-	p.pause(settled)
+	select {
+	case <-settled:
+	case <-p.ctx.Done():
+	}
 	p.closePort()
-	p.leaving.Store(true)
-	p.pause(time.After(lastRequests))
 	shutdown, cancel := context.WithTimeout(p.ctx, shutdownWithin)
 	defer cancel()
 	if p.http.Shutdown(shutdown) != nil {
@@ -162,14 +154,6 @@ func (p *Process) end(grace time.Duration) {
 		p.drained = fmt.Errorf("rejointest: %v was killed while it shut down", p)
 	}
 	p.abort()
-}
-
-// pause waits, unless the process is killed.
-func (p *Process) pause(until <-chan time.Time) {
-	select {
-	case <-until:
-	case <-p.ctx.Done():
-	}
 }
 
 // Wait waits until a Shutdown is over, and returns what Drain has returned: nil, or a *rejoin.DrainError that says what did not end within the grace. It
