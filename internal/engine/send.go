@@ -151,6 +151,9 @@ func (s *Session) next(st *stream, m *Message, p *pass, moved *[]Message) bool {
 	if w := st.pending; w != nil && len(w.held) == 0 && w.quickUntil == 0 {
 		st.pending = nil
 	}
+	if s.engine.draining.Load() {
+		s.engine.Notify() // the drain may have waited for this alone
+	}
 	return false
 }
 

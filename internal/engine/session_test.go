@@ -80,3 +80,38 @@ func TestTheCauseOfAnEnd(t *testing.T) {
 	require.Equal(t, mine, host.ended)
 	require.True(t, s.Over())
 }
+
+// A drain that looks between the record of an event and the end of its turn looks again, or it would wait for its deadline.
+func TestADrainIsToldThatAnEventIsStored(t *testing.T) {
+	s, _ := open(t)
+	s.engine.Drain()
+	atRest, over := make(chan struct{}, 1), make(chan struct{})
+	defer close(over)
+	go func() {
+		for {
+			select {
+			case <-s.engine.Changed():
+			case <-over:
+				return
+			}
+			if s.IsStored() {
+				select {
+				case atRest <- struct{}{}:
+				default:
+				}
+			}
+		}
+	}()
+	for range 20_000 {
+		select {
+		case <-atRest: // of the time before
+		default:
+		}
+		require.Equal(t, core.NoReason, s.Send(Message{Op: core.Emit, Data: []byte("{}")}))
+		select {
+		case <-atRest:
+		case <-time.After(5 * time.Second):
+			t.Fatal("an event is stored, and the drain was not told")
+		}
+	}
+}
