@@ -18,8 +18,8 @@ func main() {
 	os.Exit(run(context.Background(), os.Args[1:], os.Stdout, os.Stderr))
 }
 
-// run is the command, and each of its three processes. The end of ctx, an interrupt or SIGTERM ends it early and in good order; a second one ends it at
-// once.
+// run is the command, and each of its three processes. The end of ctx, an interrupt or SIGTERM ends it early and in good order; a second one ends
+// it at once.
 func run(ctx context.Context, args []string, stdout, stderr io.Writer) (code int) {
 	flags := flag.NewFlagSet("cluster", flag.ContinueOnError)
 	flags.SetOutput(stderr)

@@ -9,8 +9,8 @@ import (
 	"github.com/rejoin-mcp/rejoin"
 )
 
-// newApp has three tools. What they must not forget when their process dies is in Session.SaveState. work is the slow part of long_job; it returns what
-// there is to say of a step.
+// newApp has three tools. What they must not forget when their process dies is in Session.SaveState. work is the slow part of long_job; it returns
+// what there is to say of a step.
 func newApp(work func(ctx context.Context, step int) (string, error)) rejoin.App {
 	return rejoin.NewToolApp(
 		rejoin.Info{Name: "cluster", Version: "1.0.0"},
@@ -59,7 +59,7 @@ func newApp(work func(ctx context.Context, step int) (string, error)) rejoin.App
 	)
 }
 
-// longJob disconnects its client after every second step, and works on meanwhile. A context that has ends before the job says why: the client has
+// longJob disconnects its client after every second step, and works on meanwhile. A context that ends before the job says why: the client has
 // cancelled the call, or the process ends.
 func longJob(ctx context.Context, steps int, work func(ctx context.Context, step int) (string, error)) (any, error) {
 	h := rejoin.HandleFromContext(ctx)
