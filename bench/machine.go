@@ -42,7 +42,7 @@ func fieldOf(file, name string) string {
 // measured are the modules whose versions are recorded.
 var measured = []string{
 	"github.com/modelcontextprotocol/go-sdk", "github.com/mark3labs/mcp-go",
-	"github.com/go-chi/chi/v5", "github.com/labstack/echo/v4", "github.com/gin-gonic/gin",
+	"github.com/go-chi/chi/v5", "github.com/labstack/echo/v4", "github.com/gin-gonic/gin", "github.com/redis/rueidis",
 }
 
 // versions returns the versions of Go and of the measured modules.

@@ -16,6 +16,7 @@ import (
 	"flag"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"os/signal"
 	"regexp"
@@ -56,6 +57,9 @@ func command(ctx context.Context, args []string, stdout io.Writer) error {
 		var runs [2]results.Run
 		for i, name := range args[1:3] {
 			text, err := os.ReadFile(name)
+			if i == 1 && errors.Is(err, fs.ErrNotExist) {
+				continue // there was no run with an engine yet
+			}
 			if err != nil {
 				return err
 			}

@@ -29,11 +29,14 @@ func engineTargets() []target {
 }
 
 const engineText = "\n## A cluster over Redis\n" +
-	"`make bench-engine` measures this part, in a run of its own, in the same way. Each round has a new `redis-server`, which keeps nothing on disk.\n" +
-	"[redis.md](redis.md) says how to run one, and what memory it needs.\n\n"
+	"`make bench-engine` writes this part from [engine.json](performance/engine.json), the results of a run of its own, made in the same way. Each round\n" +
+	"has a new `redis-server`, which keeps nothing on disk. [redis.md](redis.md) says how to run one.\n\n"
 
-// engineSection is the part of the document about the run with an engine.
+// engineSection is the part of the document about the run with an engine; "" if there was none.
 func engineSection(run results.Run, texts map[string]string) (string, error) {
+	if len(run.Scenarios) == 0 {
+		return "", nil
+	}
 	verdicts, err := judge(run, engineTargets())
 	if err != nil {
 		return "", err

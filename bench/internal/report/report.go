@@ -16,7 +16,7 @@ import (
 )
 
 // Write writes performance.md and performance/*.svg into dir, the docs of a repository, and the section of the README between its marks, if
-// there is a README beside dir. Everything is computed from the runs, the second of which is that with an engine, and from the texts of missed.md.
+// there is a README beside dir. Everything is computed from the runs, the second of which is that with an engine (without scenarios, if there was none yet), and from the texts of missed.md.
 // If a run lacks a value that a target or a plot needs, Write returns an error and writes nothing.
 func Write(run, engine results.Run, dir string) error {
 	files, err := documents(run, engine)
@@ -97,9 +97,8 @@ func documents(run, engine results.Run) (map[string][]byte, error) {
 }
 
 const opening = "# Performance\n\n" +
-	"`make bench` writes this page from [results.json](performance/results.json), which has the values of every round, and `make bench-engine` the\n" +
-	"part about [Redis](#a-cluster-over-redis) from [engine.json](performance/engine.json). No figure here is typed. Your machine will measure other\n" +
-	"values, but similar ratios.\n\n"
+	"`make bench` writes this page from [results.json](performance/results.json), which has the values of every round. No figure here is typed. Your\n" +
+	"machine will measure other values, but similar ratios.\n\n"
 
 const method = "\n## How it is measured\n" +
 	"Each subject is a server in a process of its own, started again for each round. The load is another process, over loopback. In a round every subject runs\n" +

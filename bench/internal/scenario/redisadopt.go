@@ -25,8 +25,9 @@ func adoptions() Scenario {
 		Text: "Two servers, each a process of its own, share an engine (Redis). The first one has 10,000 sessions, each with a call " +
 			"that has sent a notification and its answer after its client was disconnected. It is killed with SIGKILL. When the " +
 			"second one knows that it is dead (`known` after the kill; the lease is 2 s here), the clients poll there, 16 at a time: " +
-			"each poll adopts its session, and must get the notification and the answer. Meanwhile 4 other clients poll 2,000 times " +
-			"a second for calls of the second server itself. p50, p99 and max are of one such poll with its adoption. The servers " +
+			"each poll adopts its session, and must get the notification and the answer. The engine calls are to find the session, to " +
+			"adopt it and to read, and a look at the leases that adoptions share. Meanwhile 4 other clients poll 2,000 times a second " +
+			"for calls of the second server itself. p50, p99 and max are of one such poll with its adoption. The servers " +
 			"have one CPU, the load another; Redis may use both.",
 		Metrics: []results.Metric{
 			{Key: "p50", Title: "p50 ms", Less: true},

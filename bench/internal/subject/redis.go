@@ -40,7 +40,8 @@ var overRedis = func() (all []Subject) {
 			}
 			return newPair(mode, o, owners, others)
 		}
-		s.Notes = "Two servers of rejoin-redis-" + kind + "in one process, each on a port of its own. One owns all sessions, the other gets all requests and forwards them."
+		s.Notes = "Two servers of rejoin-redis-" + kind + " in one process, each on a port of its own. One owns all " +
+			"sessions, the other gets all requests and forwards them."
 		all = append(all, s)
 	}
 	return all
