@@ -93,7 +93,7 @@ func TestAgainstAModel(t *testing.T) {
 }
 
 func play(t *testing.T, s *redisstore.Store, seed uint64) {
-	rnd := rand.New(rand.NewPCG(seed, 1)) //nolint:gosec // a history that can be told again
+	rnd := rand.New(rand.NewPCG(seed, 1))
 	ctx, session := t.Context(), fmt.Sprint("session ", seed)
 	require.NoError(t, s.Put(ctx, &cluster.Record{Session: session, Fence: owner}, time.Minute))
 	m := &model{first: 1}
