@@ -77,7 +77,9 @@ func (b *battle) open(ctx context.Context) (err error) {
 	if b.sprayer, err = newSprayer(); err != nil {
 		return err
 	}
-	if b.fleet, err = startFleet(ctx, b.dir, b.job.Timing, b.engine, b.sprayer, 3); err != nil {
+	// A link would have a second queue of connections that are lost when a process closes its port.
+	b.fleet = &fleet{dir: b.dir, timing: b.job.Timing, engine: b.engine, sprayer: b.sprayer, direct: b.job.planned()}
+	if err := b.fleet.open(ctx, 3); err != nil {
 		return err
 	}
 	if b.job.TypeScript {

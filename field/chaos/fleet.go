@@ -14,7 +14,7 @@ import (
 // place is where one process runs after the other. Its links stay.
 type place struct {
 	engine *link // its way to the engine
-	self   *link // the others' way to it; its address is the Self
+	self   *link // the others' way to it; its address is the Self. Nil: they reach the process itself
 	p      *process
 }
 
@@ -24,6 +24,7 @@ type fleet struct {
 	timing  timing
 	engine  *engine
 	sprayer *sprayer
+	direct  bool // processes reach each other without a link
 
 	mu     sync.Mutex
 	places []*place
@@ -33,21 +34,21 @@ type fleet struct {
 	links  []*link
 }
 
-func startFleet(ctx context.Context, dir string, t timing, e *engine, s *sprayer, n int) (*fleet, error) {
-	f := &fleet{dir: dir, timing: t, engine: e, sprayer: s}
+// open starts a process at each of n places.
+func (f *fleet) open(ctx context.Context, n int) error {
 	for range n {
-		engine, err := newLink(e.addr())
+		engine, err := newLink(f.engine.addr())
 		if err != nil {
-			return f, err
+			return err
 		}
 		at := &place{engine: engine}
 		f.links = append(f.links, engine)
 		f.places = append(f.places, at)
 		if err := f.start(ctx, at, false); err != nil {
-			return f, err
+			return err
 		}
 	}
-	return f, nil
+	return nil
 }
 
 // start starts a process at a place; same: at the address of the one before, and with its Self, so that it supersedes that one.
@@ -60,13 +61,16 @@ func (f *fleet) start(ctx context.Context, at *place, same bool) error {
 	f.names++
 	name := fmt.Sprintf("p%d", f.names)
 	f.mu.Unlock()
-	self := at.self
-	p, err := launch(ctx, name, f.dir, plan{Addr: addr, Self: "http://" + self.addr, Engine: at.engine.addr, Timing: f.timing},
-		func() { _ = self.setShut(true) }) // it was not closed
+	way, self := at.self, addr
+	if way != nil {
+		self = way.addr
+	}
+	p, err := launch(ctx, name, f.dir, plan{Addr: addr, Self: "http://" + self, Engine: at.engine.addr, Timing: f.timing},
+		func() { _ = way.setShut(true) }) // it was not closed
 	if err != nil {
 		return err
 	}
-	if err := self.setShut(false); err != nil {
+	if err := way.setShut(false); err != nil {
 		return err
 	}
 	f.mu.Lock()
@@ -83,8 +87,8 @@ func (f *fleet) addressFor(at *place, same bool) (string, error) {
 		return at.p.addr, nil
 	}
 	addr, err := freeAddr()
-	if err != nil {
-		return "", err
+	if err != nil || f.direct {
+		return addr, err
 	}
 	self, err := newLink(addr)
 	if err != nil {

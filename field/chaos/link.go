@@ -86,7 +86,11 @@ func (l *link) listen() error {
 }
 
 // setShut says whether a process listens where the link leads. If none does, connections are refused, as they are there. Those that there are stay.
+// No link is nothing to do.
 func (l *link) setShut(shut bool) error {
+	if l == nil {
+		return nil
+	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.ended {
