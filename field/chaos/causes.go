@@ -27,6 +27,13 @@ func (j *trial) cause(r *record, end time.Time, processes ...string) *strike {
 	return nil
 }
 
+// slowAt reports whether the machine or the engine stood still by itself in a time, or less than a lease before.
+func (j *trial) slowAt(from, to time.Time) bool {
+	return slices.ContainsFunc(j.Strikes, func(s strike) bool {
+		return (s.Fault == stalled || s.Fault == slowEngine) && s.From.Before(to) && s.To.Add(j.Timing.Lease).After(from)
+	})
+}
+
 // anyAt returns a fault whose effects fall into a time.
 func (j *trial) anyAt(from, to time.Time) *strike {
 	for i := range slices.Backward(j.Strikes) {
@@ -126,6 +133,8 @@ func (j *trial) answers() {
 			j.foundf(notFound, "%s of session %.8s at %s through %v: %s", t.Method, t.Session, clock(t.At), t.Fronts, t.Body)
 		case t.Status == http.StatusBadRequest:
 			j.foundf(lost, "%s of session %.8s at %s through %v: 400 %s", t.Method, t.Session, clock(t.At), t.Fronts, t.Body)
+		case j.Planned && j.slowAt(t.Began, t.At):
+			j.apart(apartSlow)
 		case j.Planned:
 			j.foundf(acts, "status %d to a %s of session %.8s at %s through %v: %s", t.Status, t.Method, t.Session, clock(t.At), t.Fronts, t.Body)
 		case t.Status >= http.StatusInternalServerError && j.anyAt(t.Began, t.At) == nil:

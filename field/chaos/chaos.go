@@ -141,6 +141,7 @@ func (b *battle) fight(ctx context.Context) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	go b.watch(ctx)
+	go b.watchEngine(ctx)
 	a := &arena{fleet: b.fleet, random: rand.New(rand.NewPCG(b.job.Seed, 7))} //nolint:gosec // the same for the same seed
 	began := time.Now()
 	end := began.Add(b.job.For)
@@ -257,12 +258,26 @@ func (b *battle) watch(ctx context.Context) {
 			return
 		}
 		if now := time.Now(); now.Sub(before) > tick+b.job.Timing.Lease/4 {
-			b.mu.Lock()
-			b.strikes = append(b.strikes, strike{Fault: stalled, From: before, To: now})
-			b.mu.Unlock()
-			fmt.Fprintf(b.out, "%s to %s: %s\n", clock(before), clock(now), stalled)
+			b.stalled(stalled, before, now)
 		}
 	}
+}
+
+// watchEngine notes when the engine was slow though nothing was done to it: with appendfsync always, because of the disk.
+func (b *battle) watchEngine(ctx context.Context) {
+	for pause(ctx, 100*time.Millisecond) == nil {
+		before := time.Now()
+		if _, err := b.engine.do(ctx, "PING"); err == nil && time.Since(before) > b.job.Timing.Lease/8 {
+			b.stalled(slowEngine, before, time.Now())
+		}
+	}
+}
+
+func (b *battle) stalled(fault string, from, to time.Time) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.strikes = append(b.strikes, strike{Fault: fault, From: from, To: to})
+	fmt.Fprintf(b.out, "%s to %s: %s\n", clock(from), clock(to), fault)
 }
 
 // leftovers waits until the processes have nothing any more, and returns what they have then.

@@ -34,6 +34,7 @@ const (
 	apartLeft    = "client gave up and ended its session"
 	apartRefused = "refused with 503 during a fault"
 	apartFull    = "events refused for want of memory: mcp-go's server does not tell its tools"
+	apartSlow    = "in a planned end, while the machine or the engine stood still"
 	apartAside   = "events of the standalone stream that an owner which died had not recorded"
 	apartLost    = "answered with owner_lost, though the tool had returned"
 )
@@ -289,16 +290,16 @@ func (j *trial) asides(r *record, t *trace) {
 func (j *trial) failure(r *record, t *trace, both bool) {
 	s := j.cause(r, r.Ended, t.owner())
 	switch {
+	case j.Planned && j.slowAt(r.Begun, r.Ended):
+		j.apart(apartSlow)
 	case j.Planned:
+		j.foundf(acts, "%s: %s", r.who(t), r.Why)
 	case s == nil && both:
 		j.apart(apartBoth)
 	case s == nil:
 		j.foundf(killed, "%s: %s", r.who(t), r.Why)
 	case t != nil && t.returned:
 		j.apart(apartLost)
-	}
-	if j.Planned {
-		j.foundf(acts, "%s: %s", r.who(t), r.Why)
 	}
 }
 
@@ -309,6 +310,8 @@ func (j *trial) explain(r *record, t *trace, apart, what string) {
 		s = j.anyAt(r.Begun, r.Ended)
 	}
 	switch {
+	case j.Planned && j.slowAt(r.Begun, r.Ended):
+		j.apart(apartSlow)
 	case j.Planned:
 		j.foundf(acts, "%s: %s: %s", r.who(t), r.Outcome, r.Why)
 	case s != nil:

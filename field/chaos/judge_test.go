@@ -170,6 +170,15 @@ func TestWhatTheJudgeFinds(t *testing.T) {
 
 		{"503 in a planned end", func(e *evidence, _ *record) { e.Planned = true; e.answered(http.StatusServiceUnavailable) }, acts, ""},
 		{"an error in a planned end", func(e *evidence, r *record) { e.Planned = true; e.struck("deploy", 1, 2); r.fail("shutdown", 2) }, acts, ""},
+		{"503 in a planned end, and the machine stood still", func(e *evidence, _ *record) {
+			e.Planned = true
+			e.answered(http.StatusServiceUnavailable)
+			e.struck(slowEngine, 1.4, 1.5).Targets = nil
+		}, "", apartSlow},
+		{"an error of an owner that lives, and the engine was slow", func(e *evidence, r *record) {
+			r.fail("owner_lost", 2)
+			e.struck(slowEngine, 1, 2).Targets = nil
+		}, killed, ""},
 		{"a client gave up in a planned end", func(e *evidence, r *record) {
 			e.Planned = true
 			r.Outcome, r.Rescue = gaveUp, answered

@@ -16,6 +16,9 @@ import (
 // stalled is a time in which the machine ran nothing of this process, so that a lease may have run out without any other cause.
 const stalled = "stall of the machine"
 
+// slowEngine is a time in which the engine did not answer soon.
+const slowEngine = "slow engine"
+
 // effects computes what the faults have done to calls.
 func (j *trial) effects() {
 	kinds := map[string]*effect{}
@@ -102,6 +105,7 @@ var called = map[string]string{
 	"memory":    "engine without memory",
 	"deploy":    "`SIGTERM`; another process",
 	stalled:     "this machine stood still",
+	slowEngine:  "engine slow by itself, or in another fault",
 }
 
 // account writes the tables of a run, in Markdown.
