@@ -29,8 +29,9 @@ type fleet struct {
 	mu     sync.Mutex
 	places []*place
 	names  int
-	leave  []*process // that drain
-	past   []*process // all that ever were
+	leave  []*process      // that drain
+	closed map[string]bool // names of processes that are about to close their ports
+	past   []*process      // all that ever were
 	links  []*link
 }
 
@@ -66,7 +67,7 @@ func (f *fleet) start(ctx context.Context, at *place, same bool) error {
 		self = way.addr
 	}
 	p, err := launch(ctx, name, f.dir, plan{Addr: addr, Self: "http://" + self, Engine: at.engine.addr, Timing: f.timing},
-		func() { _ = way.setShut(true) }) // it was not closed
+		func() { f.closes(name, way) })
 	if err != nil {
 		return err
 	}
@@ -108,16 +109,33 @@ func (f *fleet) kill(at *place) error {
 	return err
 }
 
+// settled is how long before a process closes its port the sprayer stops sending it requests, as a balancer does that asks whether it is ready: what
+// stands in the queue of a port that is closed is reset.
+const settled = 500 * time.Millisecond
+
+// closes is called before a process closes its port.
+func (f *fleet) closes(name string, way *link) {
+	f.mu.Lock()
+	if f.closed == nil {
+		f.closed = map[string]bool{}
+	}
+	f.closed[name] = true
+	f.tell()
+	f.mu.Unlock()
+	_ = pause(context.Background(), settled) // nothing ends it
+	_ = way.setShut(true)                    // it was not closed
+}
+
 // tell tells the sprayer which processes there are. A process that is dead stays until another one takes its place. f.mu is held.
 func (f *fleet) tell() {
 	var all []backend
 	for _, at := range f.places {
-		if at.p != nil {
+		if at.p != nil && !f.closed[at.p.name] {
 			all = append(all, backend{at.p.name, at.p.addr})
 		}
 	}
 	for _, p := range f.leave {
-		if p.isRunning() {
+		if p.isRunning() && !f.closed[p.name] {
 			all = append(all, backend{p.name, p.addr})
 		}
 	}
