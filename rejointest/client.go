@@ -97,8 +97,8 @@ func (c *Client) Server() *rejoin.Server {
 	return c.Owner().Server
 }
 
-// Owner is the process that owns the session at this moment: that runs its tools. In a Cluster it fails the test if no process owns it: if its owner was
-// killed, or has let go of it, and no request has come since that another process could have adopted it for.
+// Owner is the process that owns the session at this moment: that runs its tools. In a Cluster it fails the test if no process owns the session:
+// if its owner was killed, or has let go of it, and no request has come since that another process could have adopted it for.
 func (c *Client) Owner() *Process {
 	c.t.Helper()
 	if !c.clustered {

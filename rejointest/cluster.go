@@ -18,8 +18,8 @@ import (
 // defaultProcesses is how many processes a cluster begins with: with three of them, a request and its polls reach the owner and others.
 const defaultProcesses = 3
 
-// Cluster is several processes that share their sessions over one engine (rejoin.Cluster). Clients reach them through a balancer without stickiness: each
-// request goes to the next process that accepts connections. Call its methods from the test's goroutine.
+// Cluster is several processes that share their sessions over one engine (rejoin.Cluster). Clients reach them through a balancer without
+// stickiness: each request goes to the next process that accepts connections. Call its methods from the test's goroutine.
 type Cluster struct {
 	*world
 
@@ -27,9 +27,9 @@ type Cluster struct {
 	engine *cluster.Memory // of processes whose configuration has no store
 }
 
-// NewCluster starts Config.Processes processes. app is called once for each, because no two processes share an app or the server of an SDK. The engine
-// is a cluster.NewMemory, unless Config.Server or Config.Each have a Store. Call it in the bubble of synctest.Test, with the bubble's t. It fails the
-// test if there is no bubble, or if a configuration is refused. Everything ends in a cleanup of t, as New says.
+// NewCluster starts Config.Processes processes. app is called once for each, because no two processes share an app or the server of an SDK. The
+// engine is a cluster.NewMemory, unless Config.Server or Config.Each have a Store. Call it in the bubble of synctest.Test, with the bubble's t. It
+// fails the test if there is no bubble, or if a configuration is refused. Everything ends in a cleanup of t, as New says.
 func NewCluster(t testing.TB, app func() rejoin.App, cfg Config) *Cluster {
 	t.Helper()
 	if cfg.Processes == 0 {

@@ -134,7 +134,8 @@ func TestFailuresOfAClusterTest(t *testing.T) {
 			cfg: rejointest.Config{Server: rejoin.Config{Cluster: &rejoin.Cluster{Name: "a b"}}}, want: "Cluster.Name",
 		},
 		"a store without a directory": {
-			cfg: rejointest.Config{Server: rejoin.Config{Store: eventstore.NewMemory(eventstore.MemoryConfig{})}}, want: "Config.Store is not a cluster.Directory",
+			cfg:  rejointest.Config{Server: rejoin.Config{Store: eventstore.NewMemory(eventstore.MemoryConfig{})}},
+			want: "Config.Store is not a cluster.Directory",
 		},
 		"Each takes the cluster away": {
 			cfg: rejointest.Config{Each: func(_ int, cfg *rejoin.Config) { cfg.Cluster = nil }}, want: "Each must leave Cluster and its Self",
@@ -143,7 +144,8 @@ func TestFailuresOfAClusterTest(t *testing.T) {
 			cfg: rejointest.Config{Each: func(_ int, cfg *rejoin.Config) { cfg.Cluster.Self = "http://x" }}, want: "Each must leave Cluster and its Self",
 		},
 		"Restart of a process that runs": {
-			do: func(c *rejointest.Cluster, _ *rejointest.Client) { c.Restart(c.Processes()[1]) }, want: `Restart: process 1 \(http://198.51.100.2:8080\) runs`,
+			do:   func(c *rejointest.Cluster, _ *rejointest.Client) { c.Restart(c.Processes()[1]) },
+			want: `Restart: process 1 \(http://198.51.100.2:8080\) runs`,
 		},
 		"Shutdown twice": {
 			do: func(_ *rejointest.Cluster, client *rejointest.Client) {

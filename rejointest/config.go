@@ -22,9 +22,10 @@ type Config struct {
 
 	// Processes is how many processes NewCluster starts. Defaults to 3.
 	Processes int
-	// Each changes the configuration of one process of NewCluster before it starts; n counts them from 0. It gets a copy of Server, in which Store is the
-	// engine that the processes share. Cluster has what Server.Cluster has, a Name, the Self of the process, and a Transport over connections in memory, which
-	// a Transport of yours may wrap. A Store or a Cluster.Directory of yours must be that of one engine in all processes, and must not leave the bubble.
+	// Each changes the configuration of one process of NewCluster before it starts; n counts them from 0. It gets a copy of Server, in which
+	// Store is the engine that the processes share. Its Cluster has what Server.Cluster has, a Name, the Self of the process, and a Transport
+	// over connections in memory, which a Transport of yours may wrap. A Store or a Cluster.Directory of yours must be that of one engine in
+	// all processes, and must not leave the bubble.
 	Each func(n int, cfg *rejoin.Config)
 
 	// Handler mounts the server, so that your router and your middleware are part of the test. Defaults to stdadapter.New.

@@ -20,7 +20,10 @@ import (
 const (
 	// noticed is how long balancers take to notice that a process is not ready.
 	noticed = 5 * time.Second
-	// shutdownWithin is how long requests may run on after its port was closed.
+	// lastRequests is how long a process whose port is closed still serves: a connection that was accepted in the last moment is not the server's yet,
+	// and http.Server.Shutdown would not wait for it.
+	lastRequests = time.Second
+	// shutdownWithin is how long requests may run on after that.
 	shutdownWithin = 10 * time.Second
 )
 
@@ -116,7 +119,8 @@ func (p *Process) closePort() {
 }
 
 // Shutdown begins to end the process, as a deploy does after SIGTERM, in the order of docs/replicas.md. It drains, for at most grace, and serves
-// meanwhile; clients' requests still come for 5 s at least. Then it closes its port, ends when no request runs any more, and leaves the cluster.
+// meanwhile; clients' requests still come for 5 s at least. Then it closes its port, serves what it has accepted, and leaves the cluster a
+// second later, or when no request runs any more.
 // Start or Restart another one before that or after it, as your deploys do.
 //
 // Shutdown returns when the bubble is at rest, so the test can poll meanwhile. Wait waits for the end. It fails the test if the process has ended,
@@ -140,11 +144,9 @@ func (p *Process) end(grace time.Duration) {
 	drain, cancel := context.WithTimeout(p.ctx, grace)
 	defer cancel()
 	p.drained = p.Drain(drain)
-	select {
-	case <-settled:
-	case <-p.ctx.Done():
-	}
+	p.pause(settled)
 	p.closePort()
+	p.pause(time.After(lastRequests))
 	shutdown, cancel := context.WithTimeout(p.ctx, shutdownWithin)
 	defer cancel()
 	if p.http.Shutdown(shutdown) != nil {
@@ -156,8 +158,17 @@ func (p *Process) end(grace time.Duration) {
 	p.abort()
 }
 
-// Wait waits until a Shutdown is over, and returns what Drain has returned: nil, or a *rejoin.DrainError that says what did not end within the grace. It
-// returns another error if the process was killed meanwhile. Calls of clients go on while Wait waits, but do not poll. Wait fails the test if Shutdown was not called, and if it takes longer than Config.Patience.
+// pause waits, unless the process is killed.
+func (p *Process) pause(until <-chan time.Time) {
+	select {
+	case <-until:
+	case <-p.ctx.Done():
+	}
+}
+
+// Wait waits until a Shutdown is over, and returns what Drain has returned: nil, or a *rejoin.DrainError that says what did not end within the
+// grace. It returns another error if the process was killed meanwhile. Calls of clients go on while Wait waits, but do not poll. Wait fails the
+// test if Shutdown was not called, and if it takes longer than Config.Patience.
 func (p *Process) Wait() error {
 	p.w.t.Helper()
 	if p.over == nil {

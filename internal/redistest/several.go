@@ -13,8 +13,8 @@ import (
 // MasterName is the name under which the sentinels of StartSentinel know their primary.
 const MasterName = "redistest"
 
-// StartReplica starts a replica of a primary and returns when it has the primary's data and is sent what changes. What it is a replica of stands in its own configuration
-// file, which sentinels change when they make it a primary.
+// StartReplica starts a replica of a primary and returns when it has the primary's data and is sent what changes. What it is a replica of stands in
+// its own configuration file, which sentinels change when they make it a primary.
 func StartReplica(ctx context.Context, primary *Server, o Options) (*Server, error) {
 	r, err := start(ctx, o, func() (string, error) { return fmt.Sprintf("%s\nreplicaof %s", defaults, words(primary)), nil })
 	if err != nil {
