@@ -16,7 +16,14 @@ const does = {
   open: async ({ session, url }) => {
     const client = new Client({ name: 'typescript', version: '1' });
     client.onerror = () => {}; // what it reports is also the error of a call
-    const transport = new StreamableHTTPClientTransport(new URL(url));
+    // By default it gives up after two tries without a word, and a call then waits for its own time-out.
+    const reconnectionOptions = {
+      initialReconnectionDelay: 500,
+      maxReconnectionDelay: 2000,
+      reconnectionDelayGrowFactor: 1.5,
+      maxRetries: 50,
+    };
+    const transport = new StreamableHTTPClientTransport(new URL(url), { reconnectionOptions });
     sessions.set(session, { client, transport });
     await client.connect(transport);
     return { text: transport.sessionId };
