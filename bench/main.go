@@ -58,7 +58,7 @@ func command(ctx context.Context, args []string, stdout io.Writer) error {
 		for i, name := range args[1:3] {
 			text, err := os.ReadFile(name)
 			if i == 1 && errors.Is(err, fs.ErrNotExist) {
-				continue // there was no run with an engine yet
+				continue // no run with an engine is published: that section is left out
 			}
 			if err != nil {
 				return err

@@ -11,8 +11,8 @@ import (
 	"sync"
 )
 
-// balancer sends each request to the next process, over a connection of its own: there is no stickiness. It takes the place of a real load balancer
-// (docs/replicas.md).
+// balancer sends each request to the next process in turn, over a new connection, so requests of one session reach different processes. In
+// production, use a real load balancer (docs/replicas.md).
 type balancer struct {
 	mu        sync.Mutex
 	addresses []string

@@ -45,7 +45,7 @@ type crowd struct {
 	http    *http.Client
 	pause   time.Duration // between two calls of a client, on average
 	logger  *slog.Logger  // of package client
-	node    *node         // nil: there are no clients in TypeScript
+	node    *node         // runs the TypeScript clients; nil: the run has none
 	limit   time.Duration // how long a client waits beyond what a call takes, before it counts as hung
 
 	names    atomic.Int64

@@ -46,7 +46,8 @@ type size struct {
 	n  int64
 }
 
-// newServer starts a server with the files of a mode. The base of a rewritten file would have what a power cut takes, so there is no rewriting.
+// newServer starts a server that appends each write to its file. It never rewrites that file: to imitate a power cut, the end of the file is cut
+// off, and a rewrite would have moved those writes into another file.
 func newServer(ctx context.Context) (*redistest.Server, error) {
 	return redistest.Start(ctx, redistest.Options{Args: []string{
 		"--appendonly", "yes", "--appendfsync", "always", "--auto-aof-rewrite-percentage", "0", "--maxmemory-policy", "noeviction",

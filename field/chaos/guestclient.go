@@ -93,7 +93,7 @@ func (g *ownGuest) call(ctx context.Context, r *record) {
 		r.end(noID, err.Error())
 	case errors.As(err, &answer):
 		e := rpcError{Code: answer.Code, Message: answer.Message}
-		_ = json.Unmarshal(answer.Data, &e.Data) // without data there is no reason
+		_ = json.Unmarshal(answer.Data, &e.Data) // if it fails, the reason stays empty
 		r.end(failed, e.why())
 	case errors.Is(err, client.ErrMayHaveRun), call.Token() == "":
 		r.end(noID, err.Error())

@@ -26,7 +26,7 @@ const (
 
 var zeros = []string{lost, doubled, disorder, foreign, twoMeanings, twoOwners, killed, late, notFound, refusals, leftover, acts}
 
-// What is no promise is counted apart.
+// These are counted apart: rejoin does not promise that they never happen.
 const (
 	apartBoth    = "lost in owner and engine together"
 	apartNoID    = "connection lost before an event id: the call may have run"

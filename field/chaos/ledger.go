@@ -39,7 +39,7 @@ type record struct {
 	Due     int    // how many of those its tool has sent, by its result
 	Listens bool   // its client reads the standalone stream, from before the call
 	Faults  []fault
-	Expired bool // events were no longer kept
+	Expired bool // it was told that the server no longer has some of its events
 }
 
 // fault is something that a client has seen and that must not be.

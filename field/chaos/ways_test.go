@@ -42,6 +42,19 @@ func echo(t *testing.T) string {
 	return port.Addr().String()
 }
 
+// linked returns a link to a server that says what it hears, and a connection through it that works.
+func linked(t *testing.T) (l *link, c net.Conn, r *bufio.Reader) {
+	t.Helper()
+	l, err := newLink(echo(t))
+	require.NoError(t, err)
+	t.Cleanup(l.close)
+	c = dial(t, l.addr)
+	r = bufio.NewReader(c)
+	say(t, c, "before")
+	require.Equal(t, "before", hear(t, r))
+	return l, c, r
+}
+
 func dial(t *testing.T, addr string) net.Conn {
 	t.Helper()
 	c, err := new(net.Dialer).DialContext(t.Context(), "tcp", addr)
@@ -73,18 +86,12 @@ func TestALinkThatWasCut(t *testing.T) {
 		}
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			l, err := newLink(echo(t))
-			require.NoError(t, err)
-			defer l.close()
-			c := dial(t, l.addr)
-			r := bufio.NewReader(c)
-			say(t, c, "before")
-			require.Equal(t, "before", hear(t, r))
+			l, c, r := linked(t)
 			require.NoError(t, l.set(is))
 			say(t, c, "meanwhile")
 			if is != slow { // nothing tells that nothing comes, so a short time must do
 				require.NoError(t, c.SetReadDeadline(time.Now().Add(200*time.Millisecond)))
-				_, err = r.ReadByte()
+				_, err := r.ReadByte()
 				require.ErrorContains(t, err, "timeout")
 				require.NoError(t, c.SetReadDeadline(time.Now().Add(limit)))
 				require.NoError(t, l.set(up))
@@ -98,15 +105,9 @@ func TestALinkThatWasCut(t *testing.T) {
 
 func TestALinkThatRefuses(t *testing.T) {
 	t.Parallel()
-	l, err := newLink(echo(t))
-	require.NoError(t, err)
-	defer l.close()
-	c := dial(t, l.addr)
-	r := bufio.NewReader(c)
-	say(t, c, "before")
-	require.Equal(t, "before", hear(t, r))
+	l, c, r := linked(t)
 	require.NoError(t, l.set(refused))
-	_, err = r.ReadByte()
+	_, err := r.ReadByte()
 	require.Error(t, err, "its connections are reset")
 	_, err = new(net.Dialer).DialContext(t.Context(), "tcp", l.addr)
 	require.Error(t, err)
@@ -119,17 +120,11 @@ func TestALinkThatRefuses(t *testing.T) {
 // The way to a process that has closed its port takes no connection, whatever else is made of it, and those that there are go on.
 func TestALinkToNoProcess(t *testing.T) {
 	t.Parallel()
-	l, err := newLink(echo(t))
-	require.NoError(t, err)
-	defer l.close()
-	c := dial(t, l.addr)
-	r := bufio.NewReader(c)
-	say(t, c, "before")
-	require.Equal(t, "before", hear(t, r))
+	l, c, r := linked(t)
 	require.NoError(t, l.setShut(true))
 	require.NoError(t, l.set(slow))
 	require.NoError(t, l.set(up))
-	_, err = new(net.Dialer).DialContext(t.Context(), "tcp", l.addr)
+	_, err := new(net.Dialer).DialContext(t.Context(), "tcp", l.addr)
 	require.Error(t, err)
 	say(t, c, "after")
 	require.Equal(t, "after", hear(t, r))
