@@ -6,6 +6,7 @@ import (
 	_ "embed"
 	"encoding/hex"
 	"fmt"
+	"strconv"
 	"strings"
 
 	"github.com/redis/rueidis"
@@ -137,7 +138,7 @@ func (s *Store) enter(ctx context.Context) error {
 }
 
 func (s *Store) command(verb, sc string, keys, args []string, alone bool) rueidis.Completed {
-	c := s.client.B().Arbitrary(verb, sc, fmt.Sprint(len(keys))).Keys(keys...).Args(args...)
+	c := s.client.B().Arbitrary(verb, sc, strconv.Itoa(len(keys))).Keys(keys...).Args(args...)
 	if alone {
 		return c.Blocking()
 	}

@@ -21,6 +21,7 @@ import (
 
 	"github.com/rejoin-mcp/rejoin"
 	stdadapter "github.com/rejoin-mcp/rejoin/adapters/stdlib"
+	"github.com/rejoin-mcp/rejoin/field/internal/errlog"
 )
 
 // started is set in the environment of children: a plan.
@@ -111,7 +112,7 @@ func serve(p *plan, in io.Reader, out io.Writer) error {
 	}
 	h := &host{out: json.NewEncoder(out), heard: make(chan struct{})}
 	mux := http.NewServeMux()
-	logger := slog.New(&errorCounter{slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelInfo}), &h.errors})
+	logger := slog.New(errlog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelInfo}), &h.errors))
 	for _, name := range appNames {
 		srv, err := rejoin.NewServer(o.newApp(name), rejoin.Config{
 			Store:   &spy{store, o},
@@ -233,29 +234,4 @@ func (h *host) end(t timing, web *http.Server, port net.Listener) error {
 		srv.Close()
 	}
 	return err
-}
-
-// errorCounter counts the records of level error.
-type errorCounter struct {
-	slog.Handler
-
-	errors *atomic.Int64
-}
-
-// Handle implements slog.Handler.
-func (c *errorCounter) Handle(ctx context.Context, r slog.Record) error {
-	if r.Level >= slog.LevelError {
-		c.errors.Add(1)
-	}
-	return c.Handler.Handle(ctx, r)
-}
-
-// WithAttrs implements slog.Handler.
-func (c *errorCounter) WithAttrs(attrs []slog.Attr) slog.Handler {
-	return &errorCounter{c.Handler.WithAttrs(attrs), c.errors}
-}
-
-// WithGroup implements slog.Handler.
-func (c *errorCounter) WithGroup(name string) slog.Handler {
-	return &errorCounter{c.Handler.WithGroup(name), c.errors}
 }

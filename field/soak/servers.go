@@ -22,6 +22,7 @@ import (
 	stdadapter "github.com/rejoin-mcp/rejoin/adapters/stdlib"
 	"github.com/rejoin-mcp/rejoin/bridge/gosdk"
 	"github.com/rejoin-mcp/rejoin/bridge/mcpgo"
+	"github.com/rejoin-mcp/rejoin/field/internal/errlog"
 )
 
 // site is one endpoint.
@@ -68,26 +69,6 @@ type serverProcess struct {
 	errors  atomic.Int64
 }
 
-// errorCounter counts the records of level error. The servers count warnings themselves.
-type errorCounter struct {
-	slog.Handler
-
-	errors *atomic.Int64
-}
-
-func (a *errorCounter) Handle(ctx context.Context, r slog.Record) error {
-	a.errors.Add(1)
-	return a.Handler.Handle(ctx, r)
-}
-
-func (a *errorCounter) WithAttrs(attrs []slog.Attr) slog.Handler {
-	return &errorCounter{a.Handler.WithAttrs(attrs), a.errors}
-}
-
-func (a *errorCounter) WithGroup(name string) slog.Handler {
-	return &errorCounter{a.Handler.WithGroup(name), a.errors}
-}
-
 func (h *serverProcess) reply(q question) (a answer, err error) {
 	switch q.Do {
 	case "serve":
@@ -132,7 +113,7 @@ func (h *serverProcess) startServers(j job) ([]site, error) {
 				Tasks:          rejoin.Tasks{TTL: j.Retain, PollInterval: pollInterval},
 				Principal:      func(r *http.Request) string { return r.Header.Get("Soak-User") },
 				SessionIdleTTL: j.IdleTTL, KeepAlive: 5 * time.Second,
-				Logger: slog.New(&errorCounter{slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelError}), &h.errors}),
+				Logger: slog.New(errlog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelError}), &h.errors)),
 			})
 			if err != nil {
 				return nil, err
