@@ -105,14 +105,14 @@ func TestALinkThatWasCut(t *testing.T) {
 
 func TestALinkThatRefuses(t *testing.T) {
 	t.Parallel()
-	l, c, r := linked(t)
+	l, _, r := linked(t)
 	require.NoError(t, l.set(refused))
 	_, err := r.ReadByte()
 	require.Error(t, err, "its connections are reset")
 	_, err = new(net.Dialer).DialContext(t.Context(), "tcp", l.addr)
 	require.Error(t, err)
 	require.NoError(t, l.set(up))
-	c = dial(t, l.addr)
+	c := dial(t, l.addr)
 	say(t, c, "after")
 	require.Equal(t, "after", hear(t, bufio.NewReader(c)))
 }
