@@ -107,12 +107,19 @@ func (c *chronicle) owned(key, incarnation string, n int) bool {
 	return false
 }
 
-// forget makes the engine lose everything.
-func (c *chronicle) forget() {
+// forget makes the engine lose everything. It returns the sessions that were released at that moment: the engine alone had them.
+func (c *chronicle) forget() (released map[string]bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	released = map[string]bool{}
+	for key := range c.sessions {
+		if found, err := c.engine.Find(context.Background(), key, cluster.Process{}); err == nil && found.Record.Released {
+			released[key] = true
+		}
+	}
 	c.engine.Forget()
 	c.forgot = time.Now()
+	return released
 }
 
 // failOver makes the engine lose everything but records, and of those every adoption since a moment: as if a replica took over that lacks the end of

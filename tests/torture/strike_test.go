@@ -167,7 +167,7 @@ func (tt *torture) losses(of func(*machine) bool) {
 // forget makes the engine lose its data. over: a replica takes over that has the records without the last adoptions.
 func (tt *torture) forget(over bool) {
 	tt.say("the engine loses its data, and another one takes over: %v", over)
-	held := map[string]bool{}
+	held, released := map[string]bool{}, map[string]bool{}
 	tt.mu.Lock()
 	slots := append([]*machine(nil), tt.slots...)
 	tt.mu.Unlock()
@@ -182,7 +182,7 @@ func (tt *torture) forget(over bool) {
 	if over {
 		tt.engine.failOver(time.Now().Add(-10 * time.Second))
 	} else {
-		tt.engine.forget()
+		released = tt.engine.forget() // some of them since held was made
 	}
 	tt.engine.mu.Lock()
 	defer tt.engine.mu.Unlock()
@@ -191,7 +191,7 @@ func (tt *torture) forget(over bool) {
 	defer tt.mu.Unlock()
 	for key := range tt.engine.sessions {
 		t := tt.tale(key)
-		if !held[key] || t.deleted { // it is between two owners, or the tombstone is lost, too
+		if !held[key] || released[key] || t.deleted { // it is between two owners, or the tombstone is lost, too
 			t.lossy, t.lost = true, true
 		}
 		t.lossy = t.lossy || tt.moods.tails
